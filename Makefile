@@ -1,0 +1,26 @@
+# Every target is one line; `make` alone is `make check`.
+SHELL := /bin/bash -o pipefail
+PYTHON ?= python3.11
+BIN := .venv/bin
+export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.PHONY: check lint test demo bench specs docs nightly format lock clean
+check: lint            ; @pytest -m "not cluster and not spark and not slow" $(T)
+lint: .venv/ready      ; @ruff format --check --quiet . && ruff check --quiet . && mypy && lint-imports --no-logo
+test: lint             ; @pytest $(T)
+demo: .venv/ready      ; @cvs demo
+bench: .venv/ready     ; @python bench/$(or $(B),store).py
+specs: .venv/ready     ; @python specs/run.py check
+docs: .venv/ready      ; @python tests/house/docs.py --write
+nightly: .venv/ready   ; @python tests/nightly.py $(PART)
+format: .venv/ready    ; @ruff format --quiet . && ruff check --quiet --fix .
+lock: .venv/ready      ; @uv pip compile --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q pyproject.toml --extra dev -o requirements.lock
+clean:                 ; @rm -rf .venv .mypy_cache .ruff_cache .hypothesis
+
+.venv/ready: requirements.lock requirements-bootstrap.lock pyproject.toml
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bootstrap.lock
+	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@touch $@

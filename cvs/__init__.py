@@ -1,0 +1,1 @@
+"""cvs: a consistency-verified view store for Apache Cassandra."""

@@ -1,0 +1,5 @@
+"""`python -m cvs` is `cvs`."""
+
+from cvs.cli import main
+
+main()

@@ -1,0 +1,59 @@
+"""The one way commands speak: an envelope for `--json`, a shape for errors, a console for people.
+
+stdout is the answer, stderr is talk. `NO_COLOR` is honoured by rich; nothing moves without a terminal.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+import msgspec
+from rich.console import Console
+
+from cvs.errors import CvsError, ExitCode
+from cvs.version import VERSION
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+ENVELOPE_FORMAT = 1
+
+
+def console() -> Console:
+    """Make the console for answers; plain where stdout is not a terminal."""
+    return Console(highlight=False, soft_wrap=True)
+
+
+def talk() -> Console:
+    """Make the console for progress and errors: stderr."""
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def json_option(command: Decorated) -> Decorated:
+    """Add `--json`, spelled and explained the same everywhere; the parameter is `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")(
+        command
+    )
+
+
+def print_json(command: str, result: object, *, exit_code: ExitCode = ExitCode.MET) -> None:
+    """Print the envelope every `--json` answer has: format, tool, command, exit code, result."""
+    _write_envelope(command, exit_code, {"result": result})
+
+
+def print_error(error: CvsError) -> None:
+    """Print what, where, what to do next: on stderr, or as an envelope on stdout under `--json`."""
+    if "--json" in sys.argv[1:]:
+        body = {"what": error.what, "where": error.where, "next": error.next_step}
+        _write_envelope(" ".join(sys.argv[1:2]), error.exit_code, {"error": body})
+        return
+    lines = [f"error: {error.what}"]
+    lines += [f"  where: {error.where}"] if error.where else []
+    lines += [f"  next:  {error.next_step}"] if error.next_step else []
+    sys.stderr.write("\n".join(lines) + "\n")
+
+
+def _write_envelope(command: str, exit_code: ExitCode, body: Mapping[str, object]) -> None:
+    envelope = {"format": ENVELOPE_FORMAT, "cvs": VERSION, "command": command, "exit_code": int(exit_code)}
+    sys.stdout.write(msgspec.json.encode({**envelope, **body}, enc_hook=str).decode() + "\n")
+    sys.stdout.flush()

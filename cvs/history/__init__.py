@@ -1,0 +1,1 @@
+"""What a run leaves behind: event types, codec, validation, merge."""

@@ -1,0 +1,1 @@
+"""Words and laws: what every other room speaks of."""

@@ -1,0 +1,1 @@
+"""Update programs as pure state machines."""
