@@ -1,0 +1,42 @@
+"""Signature: what a view record (or a bucket of them) remembers of what it absorbed.
+
+Per entry: `version` counts test-and-sets of one view record, `entries` holds the last entry id absorbed of
+each stream. Per epoch: `version` is the epoch, `chunk`/`last` say how far a change of several statements got.
+A condition compares the scalars only; `entries` travels with them.
+"""
+
+from dataclasses import dataclass
+
+Scalars = tuple[int, int, int, bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """The scalars a condition compares, and the entries absorbed."""
+
+    incarnation: int = 0
+    version: int = 0
+    chunk: int = 0
+    last: bool = True
+    entries: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def scalars(self) -> Scalars:
+        """Return what a condition compares."""
+        return (self.incarnation, self.version, self.chunk, self.last)
+
+    def processed(self, stream: str, entry: int) -> bool:
+        """Say whether this signature absorbed the entry (paper 001: hasProcessed)."""
+        return any(s == stream and entry <= e for s, e in self.entries)
+
+    def absorbing(self, stream: str, entry: int) -> "Signature":
+        """Return the signature after absorbing one entry (paper 001: generateSignature)."""
+        latest = {**dict(self.entries)}
+        latest[stream] = max(entry, latest.get(stream, entry))
+        return Signature(
+            incarnation=self.incarnation, version=self.version + 1, entries=tuple(sorted(latest.items()))
+        )
+
+
+UNTOUCHED = Signature()
+"""The signature of a record or bucket nothing was absorbed into: zero, never null (PROTOCOL section 2)."""
