@@ -1,8 +1,8 @@
 """View definitions: a small algebra over base tables, and its plain, slow meaning.
 
-Every relation has named output columns. A `Scan` prefixes its columns with its alias (`o.total`), so the columns
-of a join never collide; a `Project` on top gives the names people see. Relations are bags; SQL null logic.
-Relations are bags; nulls follow SQL.
+Every relation has named output columns. A `Scan` prefixes its columns with its alias (`o.total`), so the
+columns of a join never collide; a `Project` on top gives the names people see. Relations are bags; nulls
+follow SQL.
 """
 
 from dataclasses import dataclass

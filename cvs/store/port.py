@@ -1,7 +1,7 @@
 """The port: what the rest of cvs may ask of storage, and what an implementer owes.
 
-The unit is one partition under one static signature (DESIGN section 4). Row keys and row
-bodies are values that `model.types` can encode; a store keeps them as bytes or as they are, and gives them back equal.
+The unit is one partition under one static signature (DESIGN section 4). Row keys and row bodies are values
+that `model.types` can encode; a store keeps them as bytes or as they are, and gives them back equal.
 """
 
 from collections.abc import Iterable, Mapping
