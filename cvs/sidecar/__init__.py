@@ -1,0 +1,1 @@
+"""Keeps cvs alive and observable beside a cluster: settings, lifecycle, health, metrics."""

@@ -1,0 +1,50 @@
+"""Settings come from one file and the environment; what is wrong is said, secrets are not."""
+
+import pytest
+
+from cvs.errors import SpecificationError
+from cvs.sidecar.settings import Secret, Settings, settings_from
+
+
+def read(text: str, **environment: str) -> Settings:
+    return settings_from(text, environment, where="cvs.toml")
+
+
+def test_an_empty_file_is_the_defaults() -> None:
+    """Everything has a default that works on one machine."""
+    assert read("") == Settings()
+
+
+def test_the_environment_lies_over_the_file() -> None:
+    """A variable named after section and key wins, with the key's type."""
+    settings = read("[cluster]\nport = 1\n", CVS_CLUSTER_PORT="9999", CVS_CLUSTER_CONTACT_POINTS="a,b")
+    assert (settings.cluster.port, settings.cluster.contact_points) == (9999, ("a", "b"))
+
+
+def test_secrets_do_not_print_themselves() -> None:
+    """A password is in neither the repr nor the str of anything that holds it."""
+    settings = read('[cluster]\nusername = "u"\n', CVS_CLUSTER_PASSWORD="hunter2")
+    assert settings.cluster.password == Secret("hunter2")
+    assert "hunter2" not in repr(settings) + str(settings.cluster.password)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[cluster]\nprot = 1", 'unknown setting "prot" in [cluster] (cvs.toml); did you mean "port"?'),
+        ("[clutser]", 'unknown section [clutser] (cvs.toml); did you mean "cluster"?'),
+        ("cluster = 1", '"cluster" is a section, not a value'),
+        (
+            "[cluster]\nport = 70000",
+            "Expected `int` <= 65535 - at `cluster.port`",
+        ),
+        ('[cluster]\nserial_consistency = "ONE"', "use SERIAL or LOCAL_SERIAL"),
+        ("[cluster", "the settings are not TOML"),
+        ('[http]\nport = "x"', "Expected `int`, got `str` - at `http.port`"),
+    ],
+)
+def test_what_is_wrong_is_said(text: str, says: str) -> None:
+    """A bad key or value gets one message with the place and the nearest thing that works."""
+    with pytest.raises(SpecificationError) as refusal:
+        read(text)
+    assert says in str(refusal.value)
