@@ -1,0 +1,1 @@
+"""Lets update programs meet a store: view managers, recorder."""

@@ -1,0 +1,160 @@
+from cvs.model.views import AggregateFunction as F
+from cvs.programs.aggregate import Aggregated, AggregateProgram
+from cvs.programs.count import PaperCount, PaperSum
+from cvs.programs.machine import Ending
+from cvs.programs.rows import RowProgram, column
+from tests.unit.programs.driven import Driven
+
+GROUP = (("x", column("x")),)
+
+
+def program(*aggregates, **more):
+    return AggregateProgram(view="v", table="r", group=GROUP, aggregates=aggregates, **more)
+
+
+def everything_of_y():
+    y = column("y")
+    return program(
+        Aggregated(name="rows", function=F.COUNT),
+        Aggregated(name="known", function=F.COUNT, argument=y),
+        Aggregated(name="sum", function=F.SUM, argument=y),
+        Aggregated(name="avg", function=F.AVG, argument=y),
+        Aggregated(name="min", function=F.MIN, argument=y),
+        Aggregated(name="max", function=F.MAX, argument=y),
+        Aggregated(name="different", function=F.COUNT, argument=y, distinct=True),
+        Aggregated(name="variance", function=F.VARIANCE, argument=y),
+    )
+
+
+def test_all_aggregates_of_a_group_share_one_record():
+    world = Driven(everything_of_y())
+    world.update("r", 1, {"x": "a", "y": 4})
+    world.update("r", 2, {"x": "a", "y": 2})
+    world.update("r", 3, {"x": "a", "y": None})
+    assert world.view == {
+        ("a",): {
+            "x": "a",
+            "rows": 3,
+            "known": 2,
+            "sum": 6,
+            "avg": 3,
+            "min": 2,
+            "max": 4,
+            "different": 2,
+            "variance": 2,
+        }
+    }
+    assert len(world.store.signatures) == 1
+
+
+def test_the_minimum_rises_again_without_reading_the_base():
+    world = Driven(program(Aggregated(name="min", function=F.MIN, argument=column("y"))))
+    for key, y in ((1, 5), (2, 3), (3, 3)):
+        world.update("r", key, {"x": "a", "y": y})
+    world.store.base.clear()
+    world.store.base["r"] = {(2,): {"x": "a", "y": 3}, (3,): {"x": "a", "y": 3}}
+    world.update("r", 2, None)
+    assert world.view[("a",)]["min"] == 3
+    world.update("r", 3, None)
+    assert world.view[("a",)]["min"] == 5
+
+
+def test_a_sum_of_zero_is_not_an_empty_group():
+    world = Driven(program(Aggregated(name="sum", function=F.SUM, argument=column("y"))))
+    world.update("r", 1, {"x": "a", "y": 5})
+    world.update("r", 2, {"x": "a", "y": -5})
+    assert world.view == {("a",): {"x": "a", "sum": 0}}
+    world.update("r", 1, None)
+    assert world.view == {("a",): {"x": "a", "sum": -5}}
+    world.update("r", 2, None)
+    assert world.view == {}
+
+
+def test_the_papers_sum_deletes_a_group_that_still_has_a_row():
+    world = Driven(PaperSum(view="v", table="r", group="x", argument="y", name="sum"))
+    world.update("r", 1, {"x": "a", "y": 5})
+    world.update("r", 2, {"x": "a", "y": 0})
+    assert world.view == {("a",): {"x": "a", "sum": 5}}
+    world.update("r", 1, None)
+    assert world.view == {}  # the row with y = 0 is still in the base: the defect
+
+
+def test_a_row_that_moves_leaves_one_group_and_joins_another():
+    for move in (
+        program(Aggregated(name="n", function=F.COUNT)),
+        PaperCount(view="v", table="r", group="x", name="n"),
+    ):
+        world = Driven(move)
+        world.update("r", 1, {"x": "a", "y": 1})
+        world.update("r", 2, {"x": "a", "y": 1})
+        world.update("r", 1, {"x": "b", "y": 1})
+        assert world.view == {("a",): {"x": "a", "n": 1}, ("b",): {"x": "b", "n": 1}}
+
+
+def test_an_update_that_changes_nothing_shown_asks_for_nothing():
+    world = Driven(program(Aggregated(name="n", function=F.COUNT)))
+    world.update("r", 1, {"x": "a", "y": 1})
+    assert world.update("r", 1, {"x": "a", "y": 2}) is Ending.NOTHING
+    assert world.manager.counts.test_and_sets == 1
+
+
+def test_redelivery_is_harmless_also_after_the_group_is_gone():
+    world = Driven(program(Aggregated(name="n", function=F.COUNT)))
+    first = world.write("r", 1, {"x": "a", "y": 1})
+    world.propagate(first)
+    second = world.write("r", 1, None)
+    world.propagate(second)
+    assert world.propagate(first) is Ending.PROCESSED
+    assert world.view == {}
+
+
+def test_having_hides_the_record_but_keeps_counting():
+    world = Driven(program(Aggregated(name="n", function=F.COUNT), having=lambda row: row["n"] > 1))
+    world.update("r", 1, {"x": "a", "y": 1})
+    assert world.view == {}
+    world.update("r", 2, {"x": "a", "y": 1})
+    assert world.view == {("a",): {"x": "a", "n": 2}}
+
+
+def test_where_lets_rows_in_and_out():
+    counted = program(Aggregated(name="n", function=F.COUNT), where=lambda row: row["y"] > 3)
+    world = Driven(counted)
+    world.update("r", 1, {"x": "a", "y": 1})
+    assert world.view == {}
+    world.update("r", 1, {"x": "a", "y": 4})
+    assert world.view == {("a",): {"x": "a", "n": 1}}
+    world.update("r", 1, {"x": "a", "y": 2})
+    assert world.view == {}
+
+
+def selection(**more):
+    columns = (("x", column("x")), ("y", column("y")))
+    return RowProgram(view="v", table="r", key=(("k", column("k")),), columns=columns, **more)
+
+
+def test_selection_shows_rows_while_the_condition_is_true():
+    world = Driven(selection(where=lambda row: row["y"] < 25))
+    world.update("r", 1, {"k": 1, "x": 1, "y": 5})
+    assert world.view == {(1,): {"k": 1, "x": 1, "y": 5}}
+    world.update("r", 1, {"k": 1, "x": 1, "y": 30})
+    assert world.view == {}
+    world.update("r", 1, {"k": 1, "x": 2, "y": 20})
+    assert world.view == {(1,): {"k": 1, "x": 2, "y": 20}}
+
+
+def test_projection_whose_key_moves_leaves_the_old_record():
+    key = (("x", column("x")), ("k", column("k")))
+    world = Driven(RowProgram(view="v", table="r", key=key, columns=()))
+    world.update("r", 1, {"k": 1, "x": "a"})
+    world.update("r", 1, {"k": 1, "x": "b"})
+    assert world.view == {("b", 1): {"x": "b", "k": 1}}
+
+
+def test_changed_fields_alone_build_rows_no_base_state_had():
+    world = Driven(selection(changed_fields_only=True))
+    world.update("r", 1, {"k": 1, "x": "x1", "y": "y1"})
+    first = world.write("r", 1, {"k": 1, "x": "x1", "y": "y2"})
+    second = world.write("r", 1, {"k": 1, "x": "x2", "y": "y2"})
+    world.propagate(second)
+    assert world.view == {(1,): {"k": 1, "x": "x2", "y": "y1"}}
+    assert world.propagate(first) is Ending.PROCESSED
