@@ -1,0 +1,1 @@
+"""Change feeds in: the commit-log tail, replayable feed streams, scans."""
