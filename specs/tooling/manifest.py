@@ -1,0 +1,109 @@
+"""The manifest: every configuration with its question, its constants and the answer it must give."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tooling.tlc import HOLDS, SPECS, Found, SpecsError
+
+MANIFEST = SPECS / "manifest.toml"
+CLASSES = ("default", "nightly")
+FIELDS = {"name", "module", "question", "constants", "claims", "expected", "states", "class", "options"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """One question to TLC: a module, its bounds, the claims, and the answer on record."""
+
+    name: str
+    module: str
+    question: str
+    claims: tuple[str, ...]
+    expected: str
+    states: int | None
+    time_class: str
+    constants: dict[str, Any] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+
+    @property
+    def cfg(self) -> str:
+        """Return the text of the .cfg file that TLC reads."""
+        lines = ["SPECIFICATION Spec", "CHECK_DEADLOCK FALSE"]
+        lines += [f"CONSTANT {name} = {tla(value)}" for name, value in self.constants.items()]
+        for claim in self.claims:
+            lines.append(f"{'PROPERTY' if claim.endswith('Prop') else 'INVARIANT'} {claim}")
+        return "\n".join(lines) + "\n"
+
+    def complaint(self, found: Found) -> str | None:
+        """Say how the answer differs from the one on record, or None."""
+        if found.verdict != self.expected:
+            return f"expected {self.expected}, found {found.verdict}"
+        if self.states is None:
+            return f"no state count on record; this run found {found.distinct}"
+        if found.distinct != self.states:
+            return f"expected {self.states} distinct states, found {found.distinct}"
+        return None
+
+
+def tla(value: Any) -> str:
+    """Write a TOML value the way a .cfg file wants it: a list is a set, a string is a string."""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, list):
+        return "{" + ", ".join(tla(item) for item in value) + "}"
+    raise SpecsError(f"no way to write {value!r} into a .cfg")
+
+
+def configurations(path: Path = MANIFEST) -> list[Configuration]:
+    """Read the manifest; a configuration that could not fail, or without a known answer, is refused."""
+    found = [configuration(entry) for entry in entries(path)]
+    names = [each.name for each in found]
+    doubled = {name for name in names if names.count(name) > 1}
+    if doubled:
+        raise SpecsError(f"names used twice: {sorted(doubled)}")
+    return found
+
+
+def with_states(text: str, name: str, states: int) -> str:
+    """Return the manifest's text with one configuration's state count set."""
+    pattern = re.compile(
+        rf'(name = "{re.escape(name)}"\n(?:(?!\n\[\[).)*?expected = "\w+"\n)(states = \d+\n)?', re.DOTALL
+    )
+    found, count = pattern.subn(rf"\g<1>states = {states}\n", text)
+    if count != 1:
+        raise SpecsError(f"{name}: its place in the manifest was not found")
+    return found
+
+
+def entries(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open("rb") as file:
+        yield from tomllib.load(file)["run"]
+
+
+def configuration(entry: dict[str, Any]) -> Configuration:
+    strange = set(entry) - FIELDS
+    if strange:
+        raise SpecsError(f"{entry.get('name')}: unknown fields {sorted(strange)}")
+    made = Configuration(
+        name=entry["name"],
+        module=entry["module"],
+        question=entry["question"],
+        claims=tuple(entry["claims"]),
+        expected=entry["expected"],
+        states=entry.get("states"),
+        time_class=entry.get("class", CLASSES[0]),
+        constants=entry.get("constants", {}),
+        options=tuple(entry.get("options", ())),
+    )
+    if made.expected != HOLDS and made.expected not in made.claims:
+        raise SpecsError(f'{made.name}: expected "{made.expected}" is none of its claims')
+    if not made.claims or made.time_class not in CLASSES or not made.name.startswith(made.module):
+        raise SpecsError(f"{made.name}: needs claims, a known class, and its module at the front of its name")
+    return made
