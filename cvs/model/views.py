@@ -5,6 +5,7 @@ columns of a join never collide; a `Project` on top gives the names people see. 
 follow SQL.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Literal as OneOf
@@ -154,3 +155,27 @@ class ViewDefinition:
     name: str
     relation: Relation
     key: tuple[str, ...]
+
+
+def output_columns(
+    relation: Relation, tables: Mapping[str, BaseTable] | None = None
+) -> tuple[str, ...] | None:
+    """Return the names of a relation's columns; None if they hang on a table that `tables` does not know."""
+    match relation:
+        case Scan():
+            table = (tables or {}).get(relation.table)
+            return None if table is None else tuple(f"{relation.alias}.{name}" for name, _ in table.columns)
+        case Project():
+            return tuple(column.name for column in relation.columns)
+        case Aggregate():
+            groups = tuple(column.name for column in relation.group)
+            return groups + tuple(column.name for column in relation.aggregates)
+        case SetOperation():
+            return output_columns(relation.left, tables)
+        case Join():
+            left, right = output_columns(relation.left, tables), output_columns(relation.right, tables)
+            if left is None or relation.kind in ("semi", "anti", "null-aware-anti"):
+                return left
+            return None if right is None else left + right
+        case Select() | Distinct() | TopK():
+            return output_columns(relation.source, tables)
