@@ -1,0 +1,285 @@
+"""A whole run judged: every view record, every view, what snapshots saw; and the level as an interval.
+
+The states of a view record are in the order of its signatures. Those of a whole view are in the order in
+which its writes returned; where writes overlap in time that order is one of several, so a violation counts
+only if the states that were certainly shown (no write under way) show it too.
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+
+from cvs.checker.judge import Judged, judge_subject
+from cvs.checker.meaning import Meaning, frozen_row
+from cvs.checker.replay import ENDLESS, Key, Read, Run, ViewRecord, ViewRun
+from cvs.checker.signatures import ChainCheck, check_record
+from cvs.checker.subject import Index, State, Subject, mark_quiet
+from cvs.checker.verdict import LEVELS, Finding, Interval, Verdict, Witness, interval, worst
+from cvs.model.outcome import OutcomeKind
+
+Meanings = Callable[[ViewRun], Meaning | None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Judgement:
+    """Everything the judge says about a run."""
+
+    run: Run
+    reference: str
+    findings: list[Finding] = field(default_factory=list)
+    judged: list[Judged] = field(default_factory=list)
+    chains: dict[tuple[str, Key], ChainCheck] = field(default_factory=dict)
+
+    def level(self, granularity: str = "record", view: str | None = None) -> Interval:
+        """Return the interval of one granularity: the worst of its subjects."""
+        merged = {
+            name: worst(
+                f.verdict
+                for f in self.findings
+                if f.property == name and f.granularity == granularity and view in (None, f.view)
+            )
+            for name in LEVELS
+        }
+        return interval(merged)
+
+    def of(self, name: str, granularity: str) -> list[Finding]:
+        """Return the findings of one property at one granularity."""
+        return [f for f in self.findings if f.property == name and f.granularity == granularity]
+
+    @property
+    def granularities(self) -> list[str]:
+        """Return those for which there is something to say, in reading order."""
+        present = {f.granularity for f in self.findings}
+        return [g for g in ("record", "view", "snapshots") if g in present]
+
+
+def judge(
+    run: Run,
+    meanings: Meanings,
+    *,
+    budget: int = 100_000,
+    views: Iterable[str] | None = None,
+    reference: str = "writers",
+) -> Judgement:
+    """Judge a replayed run; `budget` is the number of steps one question may take."""
+    wanted = set(views) if views is not None else set(run.views)
+    judgement = Judgement(run=run, reference=reference)
+    for view in run.views.values():
+        if view.name in wanted:
+            _judge_view(view, meanings(view), judgement, budget)
+    return judgement
+
+
+def _judge_view(view: ViewRun, meaning: Meaning | None, judgement: Judgement, budget: int) -> None:
+    run = judgement.run
+    attempts = {a.event: a for record in view.records.values() for a in record.attempts}
+    for key, record in view.records.items():
+        check = check_record(record)
+        judgement.chains[view.name, key] = check
+        judgement.findings.extend(_linearizability(view, record, check))
+    why = "the view's definition is not in the history" if meaning is None else ""
+    why = why or ("" if run.has_base_log else "there is no base log")
+    if meaning is None or why:
+        judgement.findings.extend(_nothing_to_say(view, why))
+        return
+    index = Index(meaning, run)
+    for subject in subjects_of(view, index, judgement):
+        judged = judge_subject(subject, index=index, attempts=attempts, run=run, budget=budget)
+        judgement.judged.append(judged)
+        judgement.findings.extend(judged.findings)
+
+
+def _nothing_to_say(view: ViewRun, why: str) -> Iterable[Finding]:
+    for name in LEVELS:
+        yield Finding(property=name, verdict=Verdict.UNDECIDED, view=view.name, reason=why)
+
+
+def _linearizability(view: ViewRun, record: ViewRecord, check: ChainCheck) -> Iterable[Finding]:
+    problems = [*check.problems, *_false_reads(record, check)]
+    verdict = Verdict.VIOLATED if problems else check.verdict
+    witness = check.witness
+    if problems:
+        why, events = problems[0]
+        witness = Witness(kind="order", events=events, facts={"why": why})
+    yield Finding(
+        property="linearizability",
+        verdict=verdict,
+        view=view.name,
+        key=record.key,
+        tier="signatures",
+        reason="" if verdict is not Verdict.UNDECIDED else "a refusal did not say what it saw",
+        event=problems[0][1][-1] if problems else None,
+        witness=witness,
+    )
+
+
+def _false_reads(record: ViewRecord, check: ChainCheck) -> Iterable[tuple[str, tuple[int, ...]]]:
+    """Report reads of a row that was not there at any moment of the read."""
+    if not check.order or check.verdict is Verdict.VIOLATED:
+        return
+    states = states_of(record, check)
+    for read in record.reads:
+        value = frozen_row(read.rows.get(record.key))
+        shown = (
+            state.value
+            for state, following in zip(states, [*states[1:], None], strict=True)
+            if state.called <= read.returned and (following is None or following.returned >= read.called)
+        )
+        if value not in set(shown):
+            yield "read a row that was not there then", (read.event,)
+
+
+def subjects_of(view: ViewRun, index: Index, judgement: Judgement) -> Iterable[Subject]:
+    """List what is to be judged of one view."""
+    written = any(record.attempts for record in view.records.values())
+    if not written:
+        yield from _subjects_from_reads(view)
+        return
+    states: dict[Key, list[State]] = {}
+    uncertain = False
+    for key in view.records.keys() | index.touching.keys():
+        record = view.records.get(key, ViewRecord(key=key))
+        check = judgement.chains.get((view.name, key), ChainCheck(order=[]))
+        states[key] = states_of(record, check)
+        loose = _loose_end(record, check)
+        uncertain = uncertain or loose
+        yield Subject(
+            view=view.name,
+            granularity="record",
+            key=key,
+            states=states[key],
+            ordered=check.verdict is not Verdict.VIOLATED,
+            final_uncertain=loose,
+        )
+    whole = _whole(states)
+    yield Subject(
+        view=view.name,
+        granularity="view",
+        key=None,
+        states=whole,
+        ordered=mark_quiet(whole),
+        final_uncertain=uncertain,
+    )
+    commits = [(epoch, event, time) for event, epoch, time in judgement.run.commits]
+    snapshots = _at_commits(view, states, commits, judgement) if commits else _snapshot_reads(view)
+    if snapshots:
+        ordered = mark_quiet(snapshots) if not commits else True
+        yield Subject(view=view.name, granularity="snapshots", key=None, states=snapshots, ordered=ordered)
+
+
+def states_of(record: ViewRecord, check: ChainCheck) -> list[State]:
+    """Return the states of a view record, each with the narrowest interval its place in the order allows."""
+    states = [State(value=frozen_row(record.initial_row), event=0, called=-ENDLESS, returned=-ENDLESS)]
+    for attempt in check.order:
+        states.append(
+            State(
+                value=frozen_row(attempt.row),
+                event=attempt.event,
+                called=max(attempt.called, states[-1].called),
+                returned=attempt.returned,
+                attempt=attempt.event,
+            )
+        )
+    for later, earlier in pairwise(reversed(states)):
+        earlier.returned = min(earlier.returned, later.returned)
+    return states
+
+
+def _loose_end(record: ViewRecord, check: ChainCheck) -> bool:
+    last = check.order[-1].new if check.order else record.initial_signature
+    taken = set(map(id, check.order))
+    return any(
+        a.outcome is OutcomeKind.UNKNOWN and id(a) not in taken and a.expected == last
+        for a in record.attempts
+    )
+
+
+def _whole(states: dict[Key, list[State]]) -> list[State]:
+    """Merge the records' states into states of the whole view, as the writes returned."""
+    moves = sorted(
+        ((s.returned, s.called, s.event, key, s) for key, each in states.items() for s in each[1:]),
+        key=lambda move: move[:3],
+    )
+    shown = {key: each[0].value for key, each in states.items() if each[0].value is not None}
+    whole = [State(value=frozenset(shown.items()), event=0, called=-ENDLESS, returned=-ENDLESS)]
+    for returned, called, event, key, state in moves:
+        if state.value is None:
+            shown.pop(key, None)
+        else:
+            shown[key] = state.value
+        whole.append(
+            State(
+                value=frozenset(shown.items()),
+                event=event,
+                called=called,
+                returned=returned,
+                attempt=state.attempt,
+            )
+        )
+    return whole
+
+
+def _at_commits(
+    view: ViewRun,
+    states: dict[Key, list[State]],
+    commits: list[tuple[tuple[int, int], int, int]],
+    judgement: Judgement,
+) -> list[State]:
+    """Return what a snapshot reader sees at each commit: of every record the last state of that epoch."""
+    signed = {
+        key: [
+            (a.new[:2], s.value)
+            for a, s in zip(judgement.chains[view.name, key].order, each[1:], strict=True)
+        ]
+        for key, each in states.items()
+        if (view.name, key) in judgement.chains
+    }
+    start = frozenset((k, each[0].value) for k, each in states.items() if each[0].value is not None)
+    shown = [State(value=start, event=0, called=-ENDLESS, returned=-ENDLESS)]
+    for epoch, event, time in commits:
+        rows = {}
+        for key, each in states.items():
+            value = each[0].value
+            for signature, later in signed.get(key, []):
+                value = later if signature <= epoch else value
+            if value is not None:
+                rows[key] = value
+        shown.append(State(value=frozenset(rows.items()), event=event, called=time, returned=time))
+    return shown
+
+
+def _read_states(reads: list[Read], value: Callable[[Read], Hashable]) -> list[State]:
+    return [
+        State(value=value(r), event=r.event, called=r.called, returned=r.returned)
+        for r in sorted(reads, key=lambda r: (r.returned, r.event))
+    ]
+
+
+def _whole_value(read: Read) -> Hashable:
+    return frozenset((key, frozen_row(row)) for key, row in read.rows.items())
+
+
+def _own_value(key: Key, read: Read) -> Hashable:
+    return frozen_row(read.rows.get(key))
+
+
+def _snapshot_reads(view: ViewRun) -> list[State]:
+    return _read_states([r for r in view.whole_reads if r.snapshot], _whole_value)
+
+
+def _in_turn(states: list[State]) -> bool:
+    return all(earlier.returned < later.called for earlier, later in pairwise(states))
+
+
+def _subjects_from_reads(view: ViewRun) -> Iterable[Subject]:
+    """Judge a view of which only reads are known, as somebody else's system shows it."""
+    for key, record in view.records.items():
+        states = _read_states(record.reads, partial(_own_value, key))
+        if states:
+            yield Subject(
+                view=view.name, granularity="record", key=key, states=states, ordered=_in_turn(states)
+            )
+    states = _read_states(view.whole_reads, _whole_value)
+    if states:
+        yield Subject(view=view.name, granularity="view", key=None, states=states, ordered=_in_turn(states))

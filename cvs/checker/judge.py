@@ -1,0 +1,309 @@
+"""From subjects to findings: certificates first, then the value tier; the ladder last.
+
+For each subject: the cuts that the certificates name are re-evaluated against the base log; where they
+explain every state in order, the chain is proved. Where they do not, the value tier searches within the
+budget. Where that stays undecided and the certificates are true, the lineage verdict stands and says so.
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from cvs.checker import cuts as search
+from cvs.checker.lineage import Lineage, follow
+from cvs.checker.replay import Attempt, Run
+from cvs.checker.subject import Index, Lattice, Subject, problem_of, staleness
+from cvs.checker.verdict import Budget, Cut, Exhausted, Finding, Verdict, Witness, worst
+
+Answer = tuple[Verdict, Witness | None, str, str]  # verdict, evidence, tier, reason
+Decider = Callable[[search.Problem, Budget], tuple[Verdict, Witness]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Judged:
+    """Everything found about one subject, with what is needed to re-check and explain it."""
+
+    subject: Subject
+    lattice: Lattice
+    problem: search.Problem
+    lineage: Lineage
+    findings: list[Finding]
+    torn: list[tuple[int, int, int]] = field(default_factory=list)  # first, last position, nanoseconds
+
+    def finding(self, name: str) -> Finding:
+        """Return one of the findings by its property."""
+        return next(f for f in self.findings if f.property == name)
+
+
+def judge_subject(
+    subject: Subject, *, index: Index, attempts: dict[int, Attempt], run: Run, budget: int
+) -> Judged:
+    """Decide every property of one subject."""
+    lattice = index.lattice(subject.key)
+    problem = problem_of(subject, lattice, index.meaning, run)
+    lineage = follow(subject, attempts, index)
+    case = _Case(subject, lattice, problem, lineage, run, budget)
+    own: dict[str, Answer] = {"converged": case.converged()}
+    own["strong"] = case.strong()
+    own["weak"] = case.weak(own["strong"])
+    own["strong-pairwise"] = case.pairwise(own["strong"], own["weak"])
+    own["complete"] = case.complete(own["strong"])
+    own["complete-recorded-order"] = case.recorded(own["complete"])
+    own["no-future"] = case.no_future()
+    needs = {
+        "weak": ("converged",),
+        "strong-pairwise": ("converged", "weak"),
+        "strong": ("converged", "weak"),
+        "complete": ("converged", "weak", "strong"),
+        "complete-recorded-order": ("converged", "weak", "strong"),
+    }
+    findings = [case.finding(name, own, needs.get(name, ())) for name in own]
+    if lineage.certified or lineage.false_lines:
+        findings.append(case.certificates())
+    judged = Judged(subject=subject, lattice=lattice, problem=problem, lineage=lineage, findings=findings)
+    judged.torn = _torn(subject, case.explained)
+    findings.append(case.staleness(own["strong"]))
+    return judged
+
+
+@dataclass(slots=True)
+class _Case:
+    subject: Subject
+    lattice: Lattice
+    problem: search.Problem
+    lineage: Lineage
+    run: Run
+    budget: int
+    explained: list[bool] = field(default_factory=list)
+    cuts: tuple[Cut, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Re-evaluate every cut the certificates name (C4)."""
+        self.cuts = tuple(self.lattice.compress(cut) for cut in self.lineage.cuts)
+        for cut, state, fits in zip(self.cuts, self.problem.states, self.lineage.explained, strict=True):
+            self.explained.append(fits and self.problem.meaning(cut) == state)
+
+    def _try(self, decide: Decider, problem: search.Problem | None = None) -> Answer:
+        if not self.lattice.known:
+            return Verdict.UNDECIDED, None, "value", "part of the base log is missing"
+        try:
+            verdict, witness = decide(problem or self.problem, Budget(self.budget))
+        except Exhausted:
+            return Verdict.UNDECIDED, None, "value", f"the budget of {self.budget:,} steps is used up"
+        if verdict is Verdict.VIOLATED and self.lattice.uncertain:
+            return (
+                Verdict.UNDECIDED,
+                witness,
+                "value",
+                "a base update with an unknown outcome could explain it",
+            )
+        return verdict, witness, "value", ""
+
+    def converged(self) -> Answer:
+        if not self.run.quiescent:
+            return Verdict.UNDECIDED, None, "value", "the run did not say that it came to rest"
+        answer = self._try(search.converged)
+        if answer[0] is Verdict.VIOLATED and self.subject.final_uncertain:
+            return Verdict.UNDECIDED, answer[1], "value", "the last test-and-set may or may not have happened"
+        return answer
+
+    def strong(self) -> Answer:
+        if all(self.explained) and self.lineage.rising and _rising(self.cuts):
+            return Verdict.HOLDS, Witness(kind="chain", cuts=self.cuts), "lineage", ""
+        answer = self._settled(search.chain)
+        if answer[0] is Verdict.UNDECIDED and self._trusted:
+            back = self.lineage.first_back if self.lineage.first_torn is None else self.lineage.first_torn
+            if back is not None:
+                return Verdict.VIOLATED, Witness(kind="held", positions=(back,)), "lineage", ""
+        return answer
+
+    @property
+    def _trusted(self) -> bool:
+        """Say whether the certificates are true and the states in a certain order."""
+        lineage, subject = self.lineage, self.subject
+        return lineage.verdict is Verdict.HOLDS and subject.ordered and not self.lattice.uncertain
+
+    def _settled(self, decide: Decider) -> Answer:
+        """Search; where the order of the states is not certain, a violation must show in the certain ones."""
+        answer = self._try(decide)
+        if answer[0] is not Verdict.VIOLATED or self.subject.ordered:
+            return answer
+        quiet = [i for i, state in enumerate(self.subject.states) if state.quiet]
+        if not quiet:
+            return (
+                Verdict.UNDECIDED,
+                None,
+                "value",
+                "writes overlap in time; another order could explain them",
+            )
+        part = search.Problem(
+            tops=self.problem.tops,
+            meaning=self.problem.meaning,
+            states=tuple(self.problem.states[i] for i in quiet),
+        )
+        again = self._try(decide, part)
+        if again[0] is Verdict.VIOLATED and again[1] is not None:
+            where = tuple(quiet[p] for p in again[1].positions)
+            return Verdict.VIOLATED, Witness(kind=again[1].kind, positions=where), "value", ""
+        return Verdict.UNDECIDED, None, "value", "writes overlap in time; another order could explain them"
+
+    def weak(self, strong: Answer) -> Answer:
+        if strong[0] is Verdict.HOLDS and strong[1]:
+            return Verdict.HOLDS, Witness(kind="cuts", cuts=strong[1].cuts), strong[2], ""
+        if all(self.explained):
+            return Verdict.HOLDS, Witness(kind="cuts", cuts=self.cuts), "lineage", ""
+        answer = self._settled(search.weak)
+        if answer[0] is Verdict.UNDECIDED and self._trusted and self.lineage.first_torn is not None:
+            witness = Witness(kind="held", positions=(self.lineage.first_torn,))
+            return Verdict.VIOLATED, witness, "lineage", ""
+        return answer
+
+    def pairwise(self, strong: Answer, weak: Answer) -> Answer:
+        if strong[0] is Verdict.HOLDS:
+            return strong
+        if weak[0] is not Verdict.HOLDS:
+            return weak
+        return self._settled(search.pairwise)
+
+    def complete(self, strong: Answer) -> Answer:
+        if strong[0] is not Verdict.HOLDS:
+            return strong
+        path = self._bridge() if strong[2] == "lineage" else None
+        if path is not None:
+            return Verdict.HOLDS, Witness(kind="path", cuts=path), "lineage", ""
+        return self._unsure_if_unordered(self._try(search.complete))
+
+    def _unsure_if_unordered(self, answer: Answer) -> Answer:
+        if answer[0] is Verdict.VIOLATED and not self.subject.ordered:
+            return Verdict.UNDECIDED, answer[1], answer[2], "writes overlap in time"
+        return answer
+
+    def _bridge(self) -> tuple[Cut, ...] | None:
+        """Refine the chain into a serialization step by step: each gap is a small problem of its own."""
+        path = [self.problem.bottom]
+        shown = self.problem.states[0]
+        budget = Budget(self.budget)
+        try:
+            if self.problem.value(self.problem.bottom, budget) != shown:
+                return None
+            ends = [*zip(self.cuts, self.problem.states, strict=True)]
+            for cut, state in [*ends, (self.problem.tops, self.problem.states[-1])]:
+                part = _between(self.problem, path[-1], cut, (shown, state))
+                verdict, witness = search.complete(part, budget)
+                if verdict is not Verdict.HOLDS:
+                    return None
+                base = path[-1]
+                path.extend(tuple(a + b for a, b in zip(base, c, strict=True)) for c in witness.cuts[1:])
+                shown = state
+        except Exhausted:
+            return None
+        return tuple(path)
+
+    def recorded(self, complete: Answer) -> Answer:
+        if self.problem.order is None:
+            return Verdict.UNDECIDED, None, "value", "the order of the base updates is not known"
+        if complete[0] is Verdict.VIOLATED:
+            return complete
+        return self._unsure_if_unordered(self._try(search.complete_recorded))
+
+    def no_future(self) -> Answer:
+        ceilings = self.problem.ceilings or ()
+        if all(self.explained) and all(
+            search.below(c, top) for c, top in zip(self.cuts, ceilings, strict=True)
+        ):
+            return Verdict.HOLDS, Witness(kind="cuts", cuts=self.cuts), "lineage", ""
+        return self._try(search.no_future)
+
+    def certificates(self) -> Finding:
+        lines = self.lineage.false_lines
+        wrong = next((i for i, ok in enumerate(self.explained) if not ok and self.lineage.explained[i]), None)
+        if lines:
+            first = lines[0]
+            witness = Witness(
+                kind="certificate", events=(first.event,), facts={"why": first.why, "line": first.line}
+            )
+            verdict, event = Verdict.VIOLATED, first.event
+        elif wrong is not None and self.subject.granularity == "record":
+            event = self.subject.states[wrong].event
+            facts = {"why": "the row is not the view of what was absorbed"}
+            witness = Witness(kind="certificate", events=(event,), positions=(wrong,), facts=facts)
+            verdict = Verdict.VIOLATED
+        else:
+            verdict, event, witness = Verdict.HOLDS, -1, Witness(kind="certificate")
+        return self._make("certificates", verdict, witness, tier="lineage", reason="", event=event)
+
+    def staleness(self, strong: Answer) -> Finding:
+        if strong[0] is not Verdict.HOLDS or strong[1] is None:
+            return self._make(
+                "staleness", Verdict.UNDECIDED, None, tier="value", reason="there is no chain", event=None
+            )
+        versions, time = staleness(self.subject, self.lattice, strong[1].cuts, self.run)
+        witness = Witness(kind="measure", facts={"versions": versions, "nanoseconds": time})
+        return self._make("staleness", Verdict.HOLDS, witness, tier=strong[2], reason="", event=None)
+
+    def finding(self, name: str, own: dict[str, Answer], needs: tuple[str, ...]) -> Finding:
+        """Make a finding; a level also needs the levels below it."""
+        verdict, witness, tier, reason = own[name]
+        lower = worst(own[n][0] for n in needs)
+        if verdict is not Verdict.VIOLATED and worst((lower, verdict)) is not verdict:
+            failed = next(n for n in needs if own[n][0] is lower)
+            reason = f"needs {failed}"
+            verdict, witness = lower, own[failed][1]
+        event = None
+        if witness is not None and witness.positions and verdict is not Verdict.HOLDS:
+            event = self.subject.states[witness.positions[-1]].event
+        return self._make(name, verdict, witness, tier=tier, reason=reason, event=event)
+
+    def _make(
+        self,
+        name: str,
+        verdict: Verdict,
+        witness: Witness | None,
+        *,
+        tier: str,
+        reason: str,
+        event: int | None,
+    ) -> Finding:
+        subject = self.subject
+        return Finding(
+            property=name,
+            verdict=verdict,
+            view=subject.view,
+            granularity=subject.granularity,
+            key=subject.key,
+            tier=tier,
+            reason=reason,
+            event=None if event in (None, -1) else event,
+            witness=witness,
+        )
+
+
+def _rising(cuts: tuple[Cut, ...]) -> bool:
+    return all(search.below(a, b) for a, b in pairwise(cuts))
+
+
+def _between(
+    problem: search.Problem, low: Cut, high: Cut, states: tuple[Hashable, Hashable]
+) -> search.Problem:
+    """Cut a problem down to what lies between two base states."""
+
+    def meaning(cut: Cut) -> Hashable:
+        return problem.meaning(tuple(a + b for a, b in zip(low, cut, strict=True)))
+
+    tops = tuple(b - a for a, b in zip(low, high, strict=True))
+    return search.Problem(tops=tops, meaning=meaning, states=states)
+
+
+def _torn(subject: Subject, explained: list[bool]) -> list[tuple[int, int, int]]:
+    """List the windows in which the certificates name no base state for what the whole view showed."""
+    windows: list[tuple[int, int, int]] = []
+    start: int | None = None
+    for position, fits in enumerate([*explained, True]):
+        if not fits and start is None:
+            start = position
+        if fits and start is not None:
+            last = min(position, len(explained) - 1)
+            length = subject.states[last].returned - subject.states[start].returned
+            windows.append((start, position - 1, max(length, 0)))
+            start = None
+    return windows

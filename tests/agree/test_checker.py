@@ -1,0 +1,76 @@
+"""The search against brute force, and every witness against the independent verifier."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from cvs.checker import brute, cuts
+from cvs.checker.verdict import Budget, Exhausted, Verdict
+from cvs.checker.verify import verify
+from tests.agree.problems import Toy, toy
+
+DECIDERS = {
+    "converged": (cuts.converged, brute.converged),
+    "weak": (cuts.weak, brute.weak),
+    "strong-pairwise": (cuts.pairwise, brute.pairwise),
+    "strong": (cuts.chain, brute.chain),
+    "complete": (cuts.complete, brute.complete),
+}
+
+
+def agree(seed: int, number: int) -> Counter[str]:
+    chance = random.Random(seed)
+    count: Counter[str] = Counter()
+    for _ in range(number):
+        case = toy(chance)
+        truth = {}
+        for name, (decide, slow) in DECIDERS.items():
+            if name == "complete" and sum(case.tops) > 6:
+                continue
+            problem = cuts.Problem(tops=case.tops, meaning=case.meaning, states=case.states)
+            verdict, witness = decide(problem, Budget(1_000_000))
+            truth[name] = slow(case.tops, case.meaning, case.states)
+            assert (verdict is Verdict.HOLDS) == truth[name], (name, case)
+            rechecked = verify(
+                f"{name} {verdict.value}", witness, tops=case.tops, meaning=case.meaning, states=case.states
+            )
+            assert rechecked is True, (name, case, verdict, witness)
+            count[f"{name} {verdict.value}"] += 1
+        assert not truth["strong"] or truth["strong-pairwise"], case
+        assert not truth["strong-pairwise"] or truth["weak"], case
+        if truth.get("complete"):
+            assert truth["strong"], case
+    return count
+
+
+def test_search_and_brute_force_agree(capsys: pytest.CaptureFixture[str]) -> None:
+    count = agree(seed=1, number=1_500)
+    assert min(count.values()) > 50, count
+    with capsys.disabled():
+        print(f" [agreed on {sum(count.values()):,} verdicts, 0 disagreements]", end="")
+
+
+@pytest.mark.slow
+def test_search_and_brute_force_agree_on_many(capsys: pytest.CaptureFixture[str]) -> None:
+    count = agree(seed=2, number=20_000)
+    with capsys.disabled():
+        print(f" [agreed on {sum(count.values()):,} verdicts of 20,000 problems]", end="")
+
+
+@pytest.mark.parametrize(
+    ("images", "states"),
+    [(((0, 1, 0),), (1, 0, 1)), (((0, 1, 10), (0, 100, 10, 1000)), (1, 10, 1001))],
+)
+def test_pairwise_is_weaker_than_chain(images: tuple[tuple[int, ...], ...], states: tuple[int, ...]) -> None:
+    """Both examples of checker plan 5.1: every pair is explicable, no one chain explains all."""
+    case = Toy(images, "sum", states)
+    problem = cuts.Problem(tops=case.tops, meaning=case.meaning, states=states)
+    assert cuts.pairwise(problem, Budget(10_000))[0] is Verdict.HOLDS
+    assert cuts.chain(problem, Budget(10_000))[0] is Verdict.VIOLATED
+
+
+def test_a_budget_that_is_used_up_is_not_a_verdict() -> None:
+    problem = cuts.Problem(tops=(9,) * 6, meaning=sum, states=(0, 55, 54))
+    with pytest.raises(Exhausted):
+        cuts.chain(problem, Budget(1_000))

@@ -1,0 +1,171 @@
+"""Whole small runs of SELECT x, SUM(y), COUNT(*) GROUP BY x, judged."""
+
+from typing import Any
+
+from cvs.checker.classify import Judgement, judge
+from cvs.checker.reference import absorbed_order
+from cvs.checker.replay import replay
+from cvs.checker.verdict import Verdict
+from cvs.history import events as ev
+from tests.agree.problems import SUMS, Recorder
+
+
+def judged(events: list[Any], **options: Any) -> Judgement:
+    return judge(replay(events), lambda _: SUMS, **options)
+
+
+def group(x: str, y: int, n: int) -> dict[str, Any]:
+    return {"x": x, "y": y, "n": n}
+
+
+def good(run: Recorder) -> list[Any]:
+    run.base("k1", {"x": "a", "y": 5})
+    run.write("a", group("a", 5, 1), [("k1", 0, 1)])
+    run.base("k2", {"x": "a", "y": 7})
+    run.write("a", group("a", 12, 2), [("k2", 0, 1)])
+    return run.rest()
+
+
+def test_a_right_run_is_complete_at_both_granularities() -> None:
+    found = judged(good(Recorder()))
+    assert str(found.level("record")) == str(found.level("view")) == "complete"
+    assert {f.verdict for f in found.findings} == {Verdict.HOLDS}
+    assert {f.tier for f in found.findings if f.property == "strong"} == {"lineage"}
+
+
+def test_without_certificates_the_value_tier_decides_the_same() -> None:
+    events = [e for e in good(Recorder())]
+    bare = [
+        ev.TestAndSetCalled(
+            process=e.process,
+            time=e.time,
+            operation=e.operation,
+            view=e.view,
+            view_key=e.view_key,
+            expected=e.expected,
+            new=e.new,
+            row=e.row,
+        )
+        if isinstance(e, ev.TestAndSetCalled)
+        else e
+        for e in events
+    ]
+    found = judged(bare)
+    assert str(found.level("record")) == "complete"
+    assert {f.tier for f in found.findings if f.property == "strong"} == {"value"}
+
+
+def test_without_rest_nothing_is_proved_and_nothing_refuted() -> None:
+    found = judged(good(Recorder())[:-1])
+    assert found.level().proved == "not converged"
+    assert found.level().not_refuted == "complete"
+
+
+def torn_group_move() -> list[Any]:
+    run = Recorder()
+    run.base("k1", {"x": "a", "y": 5})
+    run.write("a", group("a", 5, 1), [("k1", 0, 1)])
+    run.base("k1", {"x": "b", "y": 5})
+    run.write("a", None, [("k1", 1, 2)])
+    run.write("b", group("b", 5, 1), [("k1", 0, 2)])
+    return run.rest()
+
+
+def test_a_torn_group_move_is_fine_by_record_and_torn_by_view() -> None:
+    found = judged(torn_group_move())
+    assert str(found.level("record")) == "complete"
+    assert str(found.level("view")) == "weak"
+
+
+def test_a_torn_move_that_values_cannot_excuse() -> None:
+    run = Recorder()
+    run.base("k0", {"x": "a", "y": 100})
+    run.write("a", group("a", 100, 1), [("k0", 0, 1)])
+    run.base("k1", {"x": "a", "y": 5})
+    run.write("a", group("a", 105, 2), [("k1", 0, 1)])
+    run.base("k1", {"x": "b", "y": 5})
+    run.write("b", group("b", 5, 1), [("k1", 0, 2)])
+    run.write("a", group("a", 100, 1), [("k1", 1, 2)])
+    found = judged(run.rest())
+    assert str(found.level("record")) == "complete"
+    assert str(found.level("view")) == "converged"
+    whole = next(j for j in found.judged if j.subject.granularity == "view")
+    assert whole.torn == [(3, 3, 20)]
+
+
+def test_a_lost_update_is_a_fork_and_not_converged() -> None:
+    run = Recorder()
+    run.base("k1", {"x": "a", "y": 5})
+    run.base("k2", {"x": "a", "y": 7})
+    run.write("a", group("a", 5, 1), [("k1", 0, 1)], expected=None, new=(0, 1, 0, True))
+    run.write("a", group("a", 7, 1), [("k2", 0, 1)], expected=None, new=(0, 2, 0, True))
+    found = judged(run.rest())
+    assert found.of("linearizability", "record")[0].verdict is Verdict.VIOLATED
+    assert found.level().not_refuted == "not converged"
+
+
+def test_an_entry_applied_twice() -> None:
+    run = Recorder()
+    run.base("k1", {"x": "a", "y": 300})
+    run.write("a", group("a", 300, 1), [("k1", 0, 1)])
+    run.base("k3", {"x": "a", "y": 100})
+    run.write("a", group("a", 400, 2), [("k3", 0, 1)])
+    run.write("a", group("a", 500, 3), [("k3", 0, 1)], process="m2")
+    found = judged(run.rest())
+    assert found.of("weak", "record")[0].verdict is Verdict.VIOLATED
+    false = found.of("certificates", "record")[0]
+    assert false.verdict is Verdict.VIOLATED
+    assert "absorbed before" in false.witness.facts["why"]
+
+
+def test_a_version_from_the_future() -> None:
+    run = Recorder()
+    run.write("a", group("a", 5, 1), [("k1", 0, 1)])
+    run.base("k1", {"x": "a", "y": 5})
+    found = judged(run.rest())
+    assert found.of("no-future", "record")[0].verdict is Verdict.VIOLATED
+    assert found.of("strong", "record")[0].verdict is Verdict.HOLDS
+
+
+def test_the_absorbed_reference_forgives_what_the_writers_log_does_not() -> None:
+    def run() -> list[Any]:
+        recorder = Recorder()
+        for y in (1, 2, 3):
+            recorder.base("k", {"x": "a", "y": y})
+        for entry, version in enumerate((1, 3, 2), 1):
+            recorder.events.append(
+                ev.UpdateReceived(
+                    process="m",
+                    time=recorder.tick(),
+                    stream="s",
+                    entry=entry,
+                    table="r",
+                    key=("k",),
+                    version=version,
+                )
+            )
+        for y, before, after in ((1, 0, 1), (3, 1, 3), (2, 3, 2)):
+            recorder.write("a", group("a", y, 1), [("k", before, after)])
+        return recorder.rest()
+
+    assert judged(run()).of("strong", "record")[0].verdict is Verdict.VIOLATED
+    again = judge(absorbed_order(replay(run())), lambda _: SUMS, reference="absorbed")
+    assert str(again.level()) == "complete"
+    assert again.reference == "absorbed"
+
+
+def test_an_unknown_write_nobody_saw_leaves_the_end_open() -> None:
+    run = Recorder()
+    run.base("k1", {"x": "a", "y": 5})
+    run.write("a", group("a", 5, 1), [("k1", 0, 1)], outcome="unknown")
+    found = judged(run.rest())
+    assert found.of("converged", "record")[0].verdict is Verdict.UNDECIDED
+
+
+def test_an_unknown_write_that_was_seen_did_happen() -> None:
+    run = Recorder()
+    run.base("k1", {"x": "a", "y": 5})
+    run.write("a", group("a", 5, 1), [("k1", 0, 1)], outcome="unknown")
+    run.write("a", group("a", 9, 1), [], expected=None, outcome="rejected", returned=(0, 1, 0, True))
+    found = judged(run.rest())
+    assert str(found.level()) == "complete"
