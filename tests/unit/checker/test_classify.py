@@ -34,7 +34,7 @@ def test_a_right_run_is_complete_at_both_granularities() -> None:
 
 
 def test_without_certificates_the_value_tier_decides_the_same() -> None:
-    events = [e for e in good(Recorder())]
+    events = list(good(Recorder()))
     bare = [
         ev.TestAndSetCalled(
             process=e.process,
