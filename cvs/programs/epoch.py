@@ -1,0 +1,186 @@
+"""The epoch: one control row is the whole state machine; everything an epoch does follows from its pin.
+
+    PINNED(c, e=c+1) --stage 0, stages, publish--> commit e and pin e+1 in one test-and-set --> PINNED(c+1, e+1)
+                                                   or commit e alone ------------------------> IDLE(c+1)
+    IDLE(c) --pin c+1 when there is input--> PINNED(c, c+1)
+
+The control row is a bucket like any other: its signature's version is the committed epoch, its chunk says
+whether the next one is pinned, its one row holds the last pin. So the same test-and-set, the same outcomes and
+the same store serve it (PROTOCOL section 1). An epoch is a pure function of (state as of c, pin): two drivers
+that run the same pin write the same things, and a zombie can only repeat what was or will be written anyway.
+"""
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from cvs.model.outcome import OutcomeKind
+from cvs.model.signature import Signature
+from cvs.programs.delta import StaleDriverError
+from cvs.programs.stage_bucket import BucketRead, ReadBucket, SetBucket, StateRow
+
+CONTROL_TABLE = "control"
+CONTROL_BUCKET = 0
+PIN_ROW = b"pin"
+PINNED = 1
+IDLE = 0
+DEADLINE_SECONDS = 3600.0
+"""Nothing is sent for an epoch later than this after its pin was read (H27)."""
+
+ATTEMPTS = 20
+
+
+class Pin(msgspec.Struct, frozen=True, kw_only=True):
+    """All that an epoch's result depends on, beside the state as of the epoch before."""
+
+    epoch: int
+    incarnation: int = 1
+    first: bool = False  # the first epoch of its incarnation
+    since: dict[str, int] = {}  # feed positions, by stream: from, inclusive
+    until: dict[str, int] = {}  # ... to, exclusive
+    clock_before: int = 0  # seconds: what had expired by then was seen by the epoch before
+    clock: int = 0
+    watermark: int = (
+        0  # microseconds: every base write acknowledged before it is in this epoch or an older one
+    )
+    plan: str = ""  # hash of plan and code: other code may not run the epoch (H4)
+    build: dict[str, str] = {}  # initial build: base table -> how far its scan is part of this epoch
+    quarantine: tuple[str, ...] = ()
+    views: dict[str, str] = {}  # view -> building, live, degraded
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """The control row as read: the committed epoch, and the pin of the next one unless idle."""
+
+    signature: Signature
+    pin: Pin
+
+    @property
+    def committed(self) -> int:
+        """Return the epoch that is done."""
+        return self.signature.version
+
+    @property
+    def pinned(self) -> bool:
+        """Say whether the pin is of the epoch after the committed one."""
+        return self.signature.chunk == PINNED
+
+
+_encode = msgspec.msgpack.Encoder(order="sorted").encode
+_decode = msgspec.msgpack.Decoder(Pin).decode
+
+ControlMachine = Generator[list[Any], list[Any], Control]
+
+
+def read_control() -> ControlMachine:
+    """Read the control row at SERIAL: what is read here finishes rounds in flight."""
+    (found,) = yield [ReadBucket(table=CONTROL_TABLE, bucket=CONTROL_BUCKET, everything=True, serial=True)]
+    return control_of(found)
+
+
+def control_of(found: BucketRead) -> Control:
+    """Read the control row out of its bucket."""
+    stored = found.rows.get(PIN_ROW)
+    incarnation = found.signature.incarnation
+    pin = (
+        Pin(epoch=found.signature.version, incarnation=incarnation) if stored is None else _decode(stored.now)
+    )
+    return Control(signature=found.signature, pin=pin)
+
+
+def pin_next(control: Control, pin: Pin) -> ControlMachine:
+    """Pin the epoch after the committed one; if another driver pinned first, its pin stands."""
+    assert not control.pinned, "a pin is never changed"
+    return _move(control, pin, committed=control.committed, pinned=True)
+
+
+def commit(control: Control, following: Pin | None) -> ControlMachine:
+    """Commit the pinned epoch, and pin the next in the same test-and-set if there is input for it."""
+    assert control.pinned, "only a pinned epoch can be committed"
+    return _move(control, following or control.pin, committed=control.pin.epoch, pinned=following is not None)
+
+
+def _move(control: Control, pin: Pin, *, committed: int, pinned: bool) -> ControlMachine:
+    """Ask for one step of the control row and return the row as it then stands, whoever moved it.
+
+    An unknown outcome is resolved by a SERIAL read before anything else is written (H10).
+    """
+    if pinned and pin.epoch != committed + 1:
+        raise AssertionError(f"epoch {pin.epoch} cannot follow {committed}")
+    seen = control.signature
+    new = Signature(incarnation=seen.incarnation, version=committed, chunk=PINNED if pinned else IDLE)
+    row = StateRow(now=_encode(pin), epoch=committed, alive=True)
+    request = SetBucket(
+        table=CONTROL_TABLE,
+        bucket=CONTROL_BUCKET,
+        expected=seen,
+        new=new,
+        puts=((PIN_ROW, row),),
+    )
+    for _attempt in range(ATTEMPTS):
+        (outcome,) = yield [request]
+        if outcome.kind is OutcomeKind.APPLIED:
+            return Control(signature=new, pin=pin)
+        stands = yield from read_control()
+        if stands.signature.scalars != seen.scalars:
+            return stands
+    raise StaleDriverError("the control row did not answer a test-and-set")
+
+
+def check_ours(control: Control, *, incarnation: int, plan: str) -> None:
+    """Refuse to run an epoch pinned under other code, another plan or another incarnation (H4)."""
+    if control.signature.incarnation != incarnation:
+        raise StaleDriverError(
+            f"the pipeline is at incarnation {control.signature.incarnation}, this driver at {incarnation}"
+        )
+    if control.pinned and control.pin.plan != plan:
+        raise StaleDriverError(
+            f"epoch {control.pin.epoch} is pinned for plan {control.pin.plan}, this driver has {plan}"
+        )
+
+
+def next_pin(last: Pin, *, heads: Mapping[str, int], watermark: int, limit: int) -> Pin | None:
+    """Return the pin that takes what is durable beyond the last one, at most `limit` changes; None: nothing.
+
+    The clock never steps back, and moves only with the watermark (H13). A stream that is new starts at 0.
+    """
+    since = {stream: last.until.get(stream, 0) for stream in {*heads, *last.until}}
+    until, left = {}, limit
+    for stream in sorted(since):
+        take = min(left, max(heads.get(stream, 0) - since[stream], 0))
+        until[stream] = since[stream] + take
+        left -= take
+    behind = any(until[s] < heads.get(s, 0) for s in until)
+    mark = last.watermark if behind else max(last.watermark, watermark)
+    clock = max(last.clock, mark // 1_000_000)
+    if until == since and clock == last.clock:
+        return None
+    return msgspec.structs.replace(
+        last,
+        epoch=last.epoch + 1,
+        first=False,
+        since=since,
+        until=until,
+        clock_before=last.clock,
+        clock=clock,
+        watermark=mark,
+        build={},
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class Deadline:
+    """When a driver must stop sending for an epoch: monotonic time, taken as an argument (H27)."""
+
+    read_at: float
+    seconds: float = DEADLINE_SECONDS
+
+    def check(self, now: float) -> None:
+        """Stop a driver that slept through its epoch."""
+        if now - self.read_at > self.seconds:
+            raise StaleDriverError(
+                f"the pin was read {now - self.read_at:.0f} s ago: too late to send anything"
+            )

@@ -1,0 +1,162 @@
+"""One epoch from its pin to just before its commit, over the whole plan: stage 0, zones, publications.
+
+A machine like the others: it yields rounds of requests and is sent their answers; requests of one round may be
+carried out in any order or side by side. Between two steps lies a full barrier: the next round is asked for
+only when every answer of the last has come (PROTOCOL section 2).
+"""
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cvs.model.stages import Plan
+from cvs.programs.delta import Inside, Visible, no_ranges
+from cvs.programs.epoch import Pin
+from cvs.programs.stage_bucket import ALL_RULES, Bag, Rules, State, run_bucket, together
+from cvs.programs.stage_codec import Values, bucket_of
+from cvs.programs.stage_delta import DeltaInput, Moved, PartitionChanges, due_between, run_delta
+from cvs.programs.stage_publish import PublishCompute, Shown
+from cvs.programs.stage_zone import BucketInput, ZoneCompute
+
+DecodeRow = Callable[[bytes, bytes, Visible], Values]
+"""From (partition, clustering, visible columns) to a row in the order of the base table's columns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseReader:
+    """What only the schema of a base table knows."""
+
+    name: str
+    delta: str  # name of its DELTA table
+    buckets: int
+    decode: DecodeRow
+    headers: bool = False
+    inside: Inside = no_ranges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A plan made ready to run."""
+
+    plan: Plan
+    bases: tuple[BaseReader, ...]
+    zones: tuple[ZoneCompute, ...]
+    tables: Mapping[str, str]  # zone -> state table
+    publications: tuple[PublishCompute, ...]
+
+    @classmethod
+    def of(cls, plan: Plan, bases: Iterable[BaseReader], tables: Mapping[str, str]) -> "Program":
+        """Make a plan ready."""
+        return cls(
+            plan=plan,
+            bases=tuple(bases),
+            zones=tuple(ZoneCompute(zone, plan) for zone in plan.zones),
+            tables=tables,
+            publications=tuple(PublishCompute(p, plan) for p in plan.publications),
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class EpochResult:
+    """What an epoch did: which base rows and which view records moved."""
+
+    epoch: int
+    bases: dict[str, Bag] = field(default_factory=dict)
+    shown: dict[str, list[Shown]] = field(default_factory=dict)
+    buckets: int = 0
+
+
+EpochMachine = Generator[list[Any], list[Any], EpochResult]
+
+
+def run_epoch(
+    program: Program, pin: Pin, changes: Mapping[str, DeltaInput], *, rules: Rules = ALL_RULES
+) -> EpochMachine:
+    """Bring every state and published table to the pinned epoch; `changes` are the pinned changes by table."""
+    result = EpochResult(epoch=pin.epoch)
+    flowing: dict[str, Bag] = {}
+    for base in program.bases:
+        moved = yield from delta_step(base, pin, changes.get(base.name, {}))
+        flowing[base.name] = result.bases[base.name] = base_bag(base, moved)
+    for zone in program.zones:
+        routed = zone.route(flowing, first=pin.first)
+        outputs = yield from zone_step(zone, program.tables[zone.name], pin, routed, rules=rules)
+        result.buckets += len(routed)
+        flowing.update(outputs)
+    requests = []
+    for publication in program.publications:
+        shown = result.shown[publication.publication.table] = publication.shown(flowing)
+        if shown:
+            requests.append(publication.request(shown, pin.epoch))
+    if requests:
+        yield requests
+    return result
+
+
+def delta_step(
+    base: BaseReader, pin: Pin, changes: Mapping[bytes, PartitionChanges]
+) -> Generator[list[Any], list[Any], list[Moved]]:
+    """Run stage 0 of one base table, all buckets side by side."""
+    due = yield from due_between(base.delta, pin.clock_before, pin.clock)
+    together_with_due = dict(changes)
+    for partition, clustering in due:
+        it = together_with_due.setdefault(partition, PartitionChanges())
+        it.rows.setdefault(clustering, [])
+    machines = []
+    for bucket, part in sorted(_by_bucket(base, together_with_due).items()):
+        machine = run_delta(
+            part,
+            table=base.delta,
+            bucket=bucket,
+            epoch=pin.epoch,
+            clock=pin.clock,
+            headers=base.headers,
+            inside=base.inside,
+        )
+        machines.append(machine)
+    moved = yield from together(machines)
+    return [one for part in moved for one in part]
+
+
+def _by_bucket(base: BaseReader, changes: DeltaInput) -> dict[int, DeltaInput]:
+    buckets: dict[int, DeltaInput] = {}
+    for partition, it in changes.items():
+        buckets.setdefault(bucket_of(partition, base.buckets), {})[partition] = it
+    return buckets
+
+
+def base_bag(base: BaseReader, moved: Iterable[Moved]) -> Bag:
+    """Return the moves of base rows as changes of a bag."""
+    bag = Bag()
+    for partition, it in moved:
+        if it.before is not None:
+            bag.add(base.decode(partition, it.clustering, it.before), -1)
+        if it.now is not None:
+            bag.add(base.decode(partition, it.clustering, it.now), 1)
+    return bag
+
+
+def zone_step(
+    zone: ZoneCompute, table: str, pin: Pin, routed: Mapping[int, BucketInput], *, rules: Rules = ALL_RULES
+) -> Generator[list[Any], list[Any], dict[str, Bag]]:
+    """Run one zone, its touched buckets side by side; one test-and-set a bucket."""
+    machines = [
+        run_bucket(
+            _with(zone, entered),
+            table=table,
+            bucket=bucket,
+            incarnation=pin.incarnation,
+            epoch=pin.epoch,
+            rules=rules,
+        )
+        for bucket, entered in sorted(routed.items())
+    ]
+    outputs: dict[str, Bag] = {stage.name: Bag() for stage in zone.zone.stages}
+    for out in (yield from together(machines)):
+        for name, bag in out.items():
+            outputs[name].extend(bag)
+    return outputs
+
+
+def _with(zone: ZoneCompute, entered: BucketInput) -> Callable[[State], dict[str, Bag]]:
+    return lambda state: zone.compute(state, entered)

@@ -1,0 +1,376 @@
+"""One zone over one bucket in one epoch: read, compute, one test-and-set; a replay emits the same again.
+
+The whole of it rests on one idea: **the state as of e-1 can be rebuilt from a bucket at any moment of e**,
+because each row keeps its image before the epoch that wrote it. So a first run, a run that goes on after
+some chunks, and a replay compute the same thing from the same state, and differ only in what is still to be
+written (PROTOCOL section 2):
+
+    signature > e, or a row > e   stop this driver: another one went on (H2)
+    signature < e                 compute; the condition is exactly the signature read (H3)
+    signature = e, not last       compute; write the chunks that are missing (H7)
+    signature = e, last           compute; write nothing; every row to be written must stand there at e
+    refused                       discard everything and read again
+
+A stage says what it needs by asking for it: a row it may not know yet raises `Needs`, and the machine reads
+that too, under the same signature, before it computes again.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import msgspec
+
+from cvs.model.outcome import Outcome, OutcomeKind
+from cvs.model.signature import Signature
+from cvs.programs.delta import StaleDriverError
+from cvs.programs.stage_codec import Values, pack
+
+SENTINEL = b""
+"""Key of the row every bucket begins with: a condition on a static looks for the first live row (H26)."""
+
+ROWS_A_STATEMENT = 200
+ATTEMPTS = 50
+
+
+class StateRow(msgspec.Struct, frozen=True, array_like=True):
+    """One row of a bucket: its value as of `epoch`, and the one before."""
+
+    now: bytes
+    epoch: int
+    alive: bool
+    before: bytes = b""
+    before_epoch: int = 0
+    alive_before: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBucket:
+    """Ask for the signature and some rows of a bucket; `everything` asks for all of them."""
+
+    table: str
+    bucket: int
+    keys: tuple[bytes, ...] = ()
+    prefixes: tuple[bytes, ...] = ()
+    everything: bool = False
+    serial: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketRead:
+    """The answer; signature and rows are of one moment, or the reader starts again."""
+
+    signature: Signature
+    rows: Mapping[bytes, StateRow]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetBucket:
+    """Ask to change a bucket on condition of its signature; answered by an `Outcome`."""
+
+    table: str
+    bucket: int
+    expected: Signature
+    new: Signature
+    puts: tuple[tuple[bytes, StateRow], ...] = ()
+    deletes: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The rules of PROTOCOL section 2 as switches: with one off, the hazard it closes appears (tests show each)."""
+
+    stop_when_newer: bool = True  # H2
+    last_chunk_decides: bool = True  # H7
+    as_of_before: bool = True  # H11 and H2: a replay computes from the state before the epoch
+    signatures: bool = True  # all of it: absorb whatever comes, as a naive maintainer does
+
+
+ALL_RULES = Rules()
+
+
+class Bag:
+    """Rows with multiplicities; what nets to zero is not there."""
+
+    __slots__ = ("counts", "rows")
+
+    def __init__(self, pairs: Iterable[tuple[Values, int]] = ()) -> None:
+        self.rows: dict[bytes, Values] = {}
+        self.counts: dict[bytes, int] = {}
+        for row, count in pairs:
+            self.add(row, count)
+
+    def add(self, row: Values, count: int) -> None:
+        """Add (or take out, if negative) a row some times."""
+        name = pack(row)
+        total = self.counts.get(name, 0) + count
+        if total:
+            self.counts[name] = total
+            self.rows[name] = row
+        elif name in self.counts:
+            del self.counts[name], self.rows[name]
+
+    def extend(self, other: "Bag") -> None:
+        """Add all of another bag."""
+        for row, count in other:
+            self.add(row, count)
+
+    def __iter__(self) -> Any:  # because a generator of pairs reads better without its three type arguments
+        return ((self.rows[name], count) for name, count in self.counts.items())
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Bag) and self.counts == other.counts
+
+    __hash__ = None  # type: ignore[assignment]  # because a bag changes
+
+    def __repr__(self) -> str:
+        return f"Bag({list(self)!r})"
+
+
+class NeedsError(Exception):
+    """A stage asked for rows that were not read yet."""
+
+    def __init__(self, keys: Iterable[bytes] = (), prefixes: Iterable[bytes] = ()) -> None:
+        super().__init__("rows not read yet")
+        self.keys = tuple(keys)
+        self.prefixes = tuple(prefixes)
+
+
+@dataclass(slots=True, kw_only=True)
+class State:
+    """A bucket as of the epoch before, with what this epoch changes on top."""
+
+    rows: dict[bytes, bytes]
+    keys: set[bytes]
+    prefixes: set[bytes]
+    everything: bool = False
+    changed: dict[bytes, bytes | None] = field(default_factory=dict)
+
+    def want(self, keys: Iterable[bytes] = (), prefixes: Iterable[bytes] = ()) -> None:
+        """Say what will be asked for, so that it is read at once."""
+        if self.everything:
+            return
+        missing = [k for k in keys if k not in self.keys and not any(k.startswith(p) for p in self.prefixes)]
+        unread = [p for p in prefixes if p not in self.prefixes]
+        if missing or unread:
+            raise NeedsError(missing, unread)
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of a row, None if it is not there."""
+        self.want(keys=(key,))
+        return self.changed[key] if key in self.changed else self.rows.get(key)
+
+    def under(self, prefix: bytes) -> dict[bytes, bytes]:
+        """Return all rows whose key begins with a prefix."""
+        self.want(prefixes=(prefix,))
+        found = {k: v for k, v in self.rows.items() if k.startswith(prefix)}
+        for key, value in self.changed.items():
+            if key.startswith(prefix):
+                if value is None:
+                    found.pop(key, None)
+                else:
+                    found[key] = value
+        return found
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Give a row a value, or (None) let it go."""
+        self.changed[key] = value
+
+
+class Compute(Protocol):
+    """What a zone does to a bucket: changes the state, returns the changes of each stage's output by name."""
+
+    def __call__(self, state: State, /) -> dict[str, Bag]:
+        """Compute; may raise `NeedsError`."""
+        ...
+
+
+BucketMachine = Generator[list[ReadBucket | SetBucket], list[Any], dict[str, Bag]]
+
+
+def run_bucket(
+    compute: Compute,
+    *,
+    table: str,
+    bucket: int,
+    incarnation: int,
+    epoch: int,
+    rules: Rules = ALL_RULES,
+) -> BucketMachine:
+    """Bring one bucket to `epoch` and return the changes of its stages' outputs, whatever happened before."""
+    wanted, prefixes = _first_needs(compute)
+    everything = False
+    for _attempt in range(ATTEMPTS):
+        ask = ReadBucket(
+            table=table,
+            bucket=bucket,
+            keys=tuple(sorted(wanted)),
+            prefixes=tuple(sorted(prefixes)),
+            everything=everything,
+            serial=everything,
+        )
+        (found,) = yield [ask]
+        _check_not_newer(found, incarnation, epoch, rules)
+        here = found.signature.version == epoch and rules.signatures
+        if here and not everything:
+            everything = True  # because signature and rows must be of one commit: one SERIAL read (H28)
+            continue
+        state = State(
+            rows=_before(found.rows, epoch, rules), keys=wanted, prefixes=prefixes, everything=everything
+        )
+        try:
+            outputs = compute(state)
+        except NeedsError as needs:
+            wanted.update(needs.keys)
+            prefixes.update(needs.prefixes)
+            continue
+        done = here and (found.signature.last or not rules.last_chunk_decides)
+        if done:
+            _check_written(found, state, epoch)
+            return outputs
+        if (yield from _write(found, state, bucket_name=(table, bucket), epoch=epoch)):
+            return outputs
+    raise StaleDriverError(f"bucket {bucket} of {table} did not come to rest in {ATTEMPTS} attempts")
+
+
+def _first_needs(compute: Compute) -> tuple[set[bytes], set[bytes]]:
+    """Ask the stage what it needs before anything is read."""
+    try:
+        compute(State(rows={}, keys=set(), prefixes=set()))
+    except NeedsError as needs:
+        return set(needs.keys), set(needs.prefixes)
+    return set(), set()
+
+
+def _check_not_newer(found: BucketRead, incarnation: int, epoch: int, rules: Rules) -> None:
+    if found.signature.incarnation != incarnation:
+        raise StaleDriverError(
+            f"bucket of incarnation {found.signature.incarnation}, driver of {incarnation}"
+        )
+    newest = max((row.epoch for row in found.rows.values()), default=0)
+    if rules.stop_when_newer and max(found.signature.version, newest) > epoch:
+        raise StaleDriverError(f"bucket at epoch {max(found.signature.version, newest)}, driver of {epoch}")
+
+
+def _before(rows: Mapping[bytes, StateRow], epoch: int, rules: Rules) -> dict[bytes, bytes]:
+    """Return the live values as of the epoch before."""
+    as_of = {}
+    for key, row in rows.items():
+        if key == SENTINEL:
+            continue
+        if row.epoch >= epoch and rules.as_of_before and rules.signatures:
+            if row.alive_before:
+                as_of[key] = row.before
+        elif row.alive:
+            as_of[key] = row.now
+    return as_of
+
+
+def _check_written(found: BucketRead, state: State, epoch: int) -> None:
+    for key, value in state.changed.items():
+        row = found.rows.get(key)
+        if row is None or row.epoch != epoch or (row.now if row.alive else None) != value:
+            raise StaleDriverError(f"a row that epoch {epoch} wrote is not there as this driver computes it")
+
+
+def _write(
+    found: BucketRead, state: State, *, bucket_name: tuple[str, int], epoch: int
+) -> Generator[list[ReadBucket | SetBucket], list[Any], bool]:
+    """Write what is missing, chunk by chunk; False: read again."""
+    table, bucket = bucket_name
+    expected = found.signature
+    changes = sorted(state.changed.items())
+    size = ROWS_A_STATEMENT
+    chunks = [changes[i : i + size] for i in range(0, len(changes), size)] or [[]]
+    first = expected.chunk + 1 if expected.version == epoch and not expected.last else 0
+    for number in range(first, len(chunks)):
+        last = number == len(chunks) - 1
+        new = Signature(incarnation=expected.incarnation, version=epoch, chunk=number, last=last)
+        request = SetBucket(
+            table=table,
+            bucket=bucket,
+            expected=expected,
+            new=new,
+            puts=tuple((k, _row(found.rows.get(k), state.rows.get(k), v, epoch)) for k, v in chunks[number]),
+            deletes=_dead(found, state, epoch) if last else (),
+        )
+        (outcome,) = yield [request]
+        if not applied(outcome):
+            return False
+        expected = new
+    return True
+
+
+def applied(outcome: Outcome) -> bool:
+    """Say whether a test-and-set surely took effect; anything else is read again, never sent again blindly."""
+    return outcome.kind is OutcomeKind.APPLIED
+
+
+def _row(stood: StateRow | None, before: bytes | None, value: bytes | None, epoch: int) -> StateRow:
+    if stood is None:
+        before_epoch = 0
+    else:
+        before_epoch = stood.before_epoch if stood.epoch == epoch else stood.epoch
+    return StateRow(
+        now=value or b"",
+        epoch=epoch,
+        alive=value is not None,
+        before=before or b"",
+        before_epoch=before_epoch,
+        alive_before=before is not None,
+    )
+
+
+def _dead(found: BucketRead, state: State, epoch: int) -> tuple[bytes, ...]:
+    """Return rows that were dead before this epoch and stay so: nobody can need their images any more."""
+    return tuple(
+        sorted(
+            k
+            for k, row in found.rows.items()
+            if not row.alive and row.epoch < epoch and k not in state.changed and k != SENTINEL
+        )
+    )
+
+
+Machine = Generator[list[Any], list[Any], Any]
+
+
+def together(machines: Iterable[Machine]) -> Generator[list[Any], list[Any], list[Any]]:
+    """Run machines side by side: each round asks for what all of them ask for; return what they return."""
+    running = list(machines)
+    results: list[Any] = [None] * len(running)
+    pending: dict[int, list[Any]] = {}
+    for index, machine in enumerate(running):
+        _advance(machine, None, index, pending, results)
+    while pending:
+        order = list(pending)
+        answers = yield [request for index in order for request in pending[index]]
+        at = 0
+        current, pending = pending, {}
+        for index in order:
+            count = len(current[index])
+            _advance(running[index], answers[at : at + count], index, pending, results)
+            at += count
+    return results
+
+
+def _advance(
+    machine: Machine, answers: Any, index: int, pending: dict[int, list[Any]], results: list[Any]
+) -> None:
+    try:
+        pending[index] = machine.send(answers) if answers is not None else next(machine)
+    except StopIteration as stop:
+        results[index] = stop.value
+
+
+def drive(machine: Machine, door: Callable[[list[Any]], list[Any]]) -> Any:
+    """Run a machine to its end through a door."""
+    try:
+        requests = next(machine)
+        while True:
+            requests = machine.send(door(requests))
+    except StopIteration as stop:
+        return stop.value

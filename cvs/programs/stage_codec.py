@@ -1,0 +1,118 @@
+"""Values as bytes: rows of state, keys of buckets, identity of rows in a bag.
+
+MessagePack, with an extension type for what it lacks. Two rows are the same row of a bag if their bytes are
+equal; two values are the same *key* if SQL calls them equal, so `pack_key` makes 1.0 and 1.00, 0.0 and -0.0
+and every NaN one (H25).
+"""
+
+import math
+import zlib
+from collections.abc import Callable, Iterable
+from datetime import date, datetime
+from decimal import Decimal
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from cvs.model.identity import canonical
+
+Value = Any  # because a column may hold any CQL value
+Values = tuple[Value, ...]
+
+_PLAIN = frozenset({type(None), bool, float, str, bytes, datetime})
+_SMALL = 2**63
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def _text(make: Callable[[str], Value]) -> Callable[[bytes], Value]:
+    return lambda data: make(data.decode())
+
+
+def _tuple(data: bytes) -> Value:
+    return unpack(data)
+
+
+def _frozenset(data: bytes) -> Value:
+    return frozenset(unpack(data))
+
+
+def _dict(data: bytes) -> Value:
+    flat = unpack(data)
+    return dict(zip(flat[0::2], flat[1::2], strict=True))
+
+
+_DECODERS: dict[int, Callable[[bytes], Value]] = {
+    1: _text(Decimal),
+    2: lambda data: UUID(bytes=data),
+    3: _text(date.fromisoformat),
+    4: _text(int),
+    5: _text(IPv4Address),
+    6: _text(IPv6Address),
+    7: _tuple,
+    8: _frozenset,
+    9: _dict,
+}
+
+
+def _wrap(value: Value) -> Value:
+    """Return what MessagePack can hold for a value that is not plain."""
+    if isinstance(value, int):
+        return value if -_SMALL <= value < _SMALL else _extension(4, str(value).encode())
+    if isinstance(value, Decimal):
+        return _extension(1, str(value).encode())
+    if isinstance(value, UUID):
+        return _extension(2, value.bytes)
+    if isinstance(value, date):
+        return _extension(3, value.isoformat().encode())
+    if isinstance(value, IPv4Address | IPv6Address):
+        return _extension(5 if value.version == 4 else 6, str(value).encode())
+    if isinstance(value, list | tuple):
+        return _extension(7, pack(value))
+    if isinstance(value, set | frozenset):
+        return _extension(8, _sorted(value))
+    if isinstance(value, dict):
+        keys = unpack(_sorted(value))
+        return _extension(9, pack([part for key in keys for part in (key, value[key])]))
+    raise TypeError(f"no bytes for a {type(value).__name__}")
+
+
+def _sorted(values: Iterable[Value]) -> bytes:
+    return pack([v for _, v in sorted(((pack((v,)), v) for v in values), key=lambda pair: pair[0])])
+
+
+def _extension(code: int, data: bytes) -> msgspec.msgpack.Ext:
+    return msgspec.msgpack.Ext(code, data)
+
+
+def _hook(code: int, data: memoryview) -> Value:
+    return _DECODERS[code](bytes(data))
+
+
+_decode = msgspec.msgpack.Decoder(tuple[Any, ...], ext_hook=_hook).decode
+
+
+def pack(values: Iterable[Value]) -> bytes:
+    """Return the bytes of some values; equal bytes give equal values back."""
+    return _encode([value if type(value) in _PLAIN else _wrap(value) for value in values])
+
+
+def unpack(data: bytes) -> Values:
+    """Return the values."""
+    return _decode(data)
+
+
+def pack_key(values: Iterable[Value]) -> bytes:
+    """Return bytes that are equal exactly if the values are equal for SQL."""
+    return pack([math.nan if value != value else canonical(value) for value in values])
+
+
+def framed(*parts: bytes) -> bytes:
+    """Join parts so that one part list is a prefix of another exactly if its bytes are."""
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def bucket_of(key: bytes, buckets: int) -> int:
+    """Return the bucket of a key; the same everywhere and for ever."""
+    return zlib.crc32(key) % buckets

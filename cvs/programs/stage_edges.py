@@ -1,0 +1,63 @@
+"""Edges: selection and projection on the way from a source into a stage, row by row, without state.
+
+A row travels as a tuple in the order of its source's columns. An edge that only picks columns never builds a
+dictionary; one that computes does, once a row.
+"""
+
+from collections.abc import Callable, Iterable
+from operator import itemgetter
+
+from cvs.model.expressions import Column, compile_expression, compile_predicate
+from cvs.model.stages import Edge, Plan, Stage
+from cvs.programs.stage_bucket import Bag
+from cvs.programs.stage_codec import Values
+
+RowMap = Callable[[Values], Values | None]
+"""What an edge does to one row; None: not selected."""
+
+
+def columns_of_sources(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Return the columns of every source of a plan, in the order in which rows carry them."""
+    found = {base.name: tuple(name for name, _ in base.columns) for base in plan.bases}
+    return found | {stage.name: output_columns(stage) for stage in plan.stages}
+
+
+def output_columns(stage: Stage) -> tuple[str, ...]:
+    """Return the columns a stage's rows have."""
+    return tuple(name for name, _ in stage.output)
+
+
+def compile_edge(edge: Edge, source_columns: tuple[str, ...]) -> RowMap:
+    """Return the edge as a function from a source's row to a row of its port."""
+    project = _projection(edge, source_columns)
+    if edge.where is None:
+        return project
+    chosen = compile_predicate(edge.where)
+    return lambda row: project(row) if chosen(dict(zip(source_columns, row, strict=True))) else None
+
+
+def _projection(edge: Edge, source_columns: tuple[str, ...]) -> Callable[[Values], Values]:
+    expressions = [named.expression for named in edge.columns]
+    if all(isinstance(it, Column) and it.name in source_columns for it in expressions):
+        places = [source_columns.index(it.name) for it in expressions if isinstance(it, Column)]
+        if places == list(range(len(source_columns))):
+            return lambda row: row
+        if len(places) == 1:
+            (only,) = places
+            return lambda row: (row[only],)
+        return itemgetter(*places) if places else lambda _row: ()
+    compiled = [compile_expression(it) for it in expressions]
+
+    def compute(row: Values) -> Values:
+        named = dict(zip(source_columns, row, strict=True))
+        return tuple(expression(named) for expression in compiled)
+
+    return compute
+
+
+def through(edge: RowMap, changes: Iterable[tuple[Values, int]], into: Bag) -> None:
+    """Carry changes of a source over an edge into a bag."""
+    for row, count in changes:
+        mapped = edge(row)
+        if mapped is not None:
+            into.add(mapped, count)

@@ -1,0 +1,87 @@
+"""The last step of an epoch: rows of a published table, as plain puts whose write time is the epoch.
+
+One full row with explicit nulls, or one row delete, a key an epoch (PROTOCOL section 5), only after every
+test-and-set of the epoch is known applied and before the commit (H30). A replay puts the same again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cvs.model.stages import Plan, Publication
+from cvs.programs.stage_bucket import Bag
+from cvs.programs.stage_codec import Values, pack
+from cvs.programs.stage_edges import columns_of_sources, compile_edge, through
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutRows:
+    """Ask to put and delete rows of a published table; answered only when all are acknowledged at QUORUM."""
+
+    publication: str  # name of the published table
+    puts: tuple[Values, ...]  # whole rows, in the order of its columns
+    deletes: tuple[Values, ...]  # keys, in the order of its primary key
+    write_time: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """One view record moved: its key, and its row before and after (None: absent)."""
+
+    key: Values
+    before: Values | None
+    now: Values | None
+
+
+class PublishCompute:
+    """What one publication takes from an epoch."""
+
+    def __init__(self, publication: Publication, plan: Plan) -> None:
+        self.publication = publication
+        columns = columns_of_sources(plan)
+        self._edges = [(e.source, compile_edge(e, columns[e.source])) for e in publication.inputs]
+        names = [name for name, _ in publication.columns]
+        self._places = [names.index(name) for name in publication.key]
+
+    def key_of(self, row: Values) -> Values:
+        """Return the primary key of a row."""
+        return tuple(row[place] for place in self._places)
+
+    def rows(self, changes: Mapping[str, Bag]) -> Bag:
+        """Carry changes (or contents) of the sources over the publication's edges."""
+        out = Bag()
+        for source, edge in self._edges:
+            through(edge, changes.get(source, ()), out)
+        return out
+
+    def shown(self, changes: Mapping[str, Bag]) -> list[Shown]:
+        """Return which view records moved, in the order of their keys' bytes.
+
+        A row with a null in its primary key cannot be published: Cassandra has no such row.
+        """
+        moved: dict[bytes, tuple[Values, list[Values | None]]] = {}
+        for row, count in self.rows(changes):
+            key = self.key_of(row)
+            if any(value is None for value in key):
+                continue
+            assert abs(count) == 1, f"{self.publication.table}: a key is not unique: {key}"
+            pair = moved.setdefault(pack(key), (key, [None, None]))[1]
+            side = 1 if count > 0 else 0
+            assert pair[side] is None, f"{self.publication.table}: a key is not unique: {key}"
+            pair[side] = row
+        return [
+            Shown(key=key, before=pair[0], now=pair[1])
+            for _, (key, pair) in sorted(moved.items(), key=_first)
+        ]
+
+    def request(self, shown: list[Shown], epoch: int) -> PutRows:
+        """Return the puts and deletes of an epoch."""
+        return PutRows(
+            publication=self.publication.table,
+            puts=tuple(it.now for it in shown if it.now is not None),
+            deletes=tuple(it.key for it in shown if it.now is None),
+            write_time=epoch,
+        )
+
+
+def _first(item: tuple[bytes, object]) -> bytes:
+    return item[0]

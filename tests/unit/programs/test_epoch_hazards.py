@@ -1,0 +1,211 @@
+"""Each rule of the protocol, off: the hazard it closes appears; on: it does not (PROTOCOL sections 1 and 2)."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from cvs.model.outcome import APPLIED, Outcome, OutcomeKind
+from cvs.programs import stage_bucket
+from cvs.programs.delta import StaleDriverError
+from cvs.programs.epoch import Control, Deadline, Pin, check_ours, commit, next_pin, pin_next, read_control
+from cvs.programs.stage_bucket import ALL_RULES, Rules, SetBucket, drive
+from tests.unit.programs.epoch_cases import CASES
+from tests.unit.programs.epoch_world import Driver, World
+
+COUNTING = next(case for case in CASES if case.name == "by_city")
+JOINING = next(case for case in CASES if case.name == "inner_join")
+
+
+def replayed(rules: Rules) -> bool:
+    """Write, run an epoch up to just before its commit, run it again; say whether the view is right."""
+    world = World(COUNTING, random.Random(3))
+    for _ in range(6):
+        world.write()
+    control = world.pinned()
+    for _ in range(2):
+        drive(world.machine(control.pin, rules), world.door)
+    drive(commit(control, None), world.door)
+    return world.shown() == world.expected()
+
+
+def test_without_signatures_a_replay_counts_twice() -> None:
+    """Signatures off: the replayed epoch is absorbed again (paper 001, example 2)."""
+    assert not replayed(replace(ALL_RULES, signatures=False))
+    assert replayed(ALL_RULES)
+
+
+def zombie(rules: Rules) -> bool:
+    """A driver sleeps before its first test-and-set; two epochs later it wakes; say whether the view is right."""
+    for seed in range(6):
+        world = World(COUNTING, random.Random(seed))
+        for _ in range(4):
+            world.write()
+        control = world.pinned()
+        sleeper = Driver.start(world, world.machine(control.pin, rules))
+        while not isinstance(sleeper.requests[0], SetBucket | stage_bucket.ReadBucket):
+            sleeper.step()
+        for _ in range(2):
+            drive(world.machine(world.pinned().pin, rules), world.door)
+            drive(commit(world.pinned(), None), world.door)
+            for _ in range(3):
+                world.write()
+        world.epoch()
+        try:
+            sleeper.finish()
+        except AssertionError:
+            return False  # it computed from a state that cannot be
+        world.write()
+        try:
+            world.epoch()
+        except (AssertionError, StaleDriverError):
+            return False
+        if world.shown() != world.expected():
+            return False
+    return True
+
+
+def test_a_driver_that_meets_a_newer_bucket_must_stop() -> None:
+    """H2: with the stop rule off a zombie goes on from a newer state and the view is wrong."""
+    assert not zombie(replace(ALL_RULES, stop_when_newer=False))
+    assert zombie(ALL_RULES)
+
+
+@pytest.mark.parametrize("rule", ["last_chunk_decides", "as_of_before"])
+def test_chunks_of_one_epoch_are_not_the_whole_of_it(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """H7, H11: a crash between two chunks; the next driver must write the rest, from the state before."""
+    monkeypatch.setattr(stage_bucket, "ROWS_A_STATEMENT", 1)
+
+    def right(rules: Rules) -> bool:
+        for seed in range(4):
+            world = World(COUNTING, random.Random(seed))
+            for _ in range(12):
+                world.write()
+            control = world.pinned()
+            driver = Driver.start(world, world.machine(control.pin, rules))
+            sets = 0
+            while sets < 3 and not driver.done:
+                sets += isinstance(driver.requests[len(driver.answers)], SetBucket)
+                driver.step()
+            try:
+                drive(world.machine(control.pin, rules), world.door)
+            except (AssertionError, StaleDriverError):
+                return False
+            drive(commit(control, None), world.door)
+            if world.shown() != world.expected():
+                return False
+        return True
+
+    assert right(ALL_RULES)
+    assert not right(replace(ALL_RULES, **{rule: False}))
+
+
+class LosesAnswers:
+    """A door that carries test-and-sets out, or does not, and says it does not know."""
+
+    def __init__(self, world: World, chance: random.Random) -> None:
+        self.world, self.chance = world, chance
+
+    def __call__(self, requests: list[object]) -> list[object]:
+        return [self.answer(request) for request in requests]
+
+    def answer(self, request: object) -> object:
+        if isinstance(request, SetBucket) and self.chance.random() < 0.4:
+            if self.chance.random() < 0.5:
+                self.world.door.answer(request)
+            return Outcome(kind=OutcomeKind.UNKNOWN)
+        return self.world.door.answer(request)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_unknown_outcomes_are_resolved_by_reading(seed: int) -> None:
+    """H10: of every test-and-set, the control row's too, the answer may be lost."""
+    world = World(JOINING, random.Random(seed))
+    door = LosesAnswers(world, random.Random(seed))
+    for _ in range(10):
+        for _ in range(3):
+            world.write()
+        control = drive(read_control(), door)
+        if not control.pinned:
+            control = drive(pin_next(control, world.next_pin(control)), door)
+        drive(world.machine(control.pin), door)
+        after = drive(commit(control, None), door)
+        assert after.committed == control.pin.epoch
+        assert world.shown() == world.expected()
+
+
+def test_of_two_pins_of_one_epoch_the_first_stands() -> None:
+    """H4: a driver that pins late runs the pin that stands, not its own."""
+    world = World(COUNTING, random.Random(0))
+    control = drive(read_control(), world.door)
+    world.write()
+    first = drive(pin_next(control, world.next_pin(control)), world.door)
+    world.write()
+    second = drive(pin_next(control, world.next_pin(control)), world.door)
+    assert second.pin == first.pin
+    assert second.pin.until == {"s": 1}
+
+
+def test_commit_and_pin_are_one_step() -> None:
+    """A commit that pins the next epoch leaves no moment in between."""
+    world = World(COUNTING, random.Random(0))
+    world.write()
+    control = world.pinned()
+    drive(world.machine(control.pin), world.door)
+    world.write()
+    following = replace_epoch(control, world)
+    after = drive(commit(control, following), world.door)
+    assert (after.committed, after.pinned, after.pin) == (1, True, following)
+    assert drive(commit(control, None), world.door).committed == 1, "an old driver's commit changes nothing"
+    assert drive(read_control(), world.door).pin == following
+
+
+def replace_epoch(control: Control, world: World) -> Pin:
+    found = next_pin(control.pin, heads={"s": len(world.feed)}, watermark=0, limit=100)
+    assert found is not None
+    return found
+
+
+def test_other_code_may_not_run_a_pinned_epoch() -> None:
+    """H4: plan and code hash are pinned; so is the incarnation."""
+    world = World(COUNTING, random.Random(0))
+    control = drive(read_control(), world.door)
+    pinned = drive(pin_next(control, Pin(epoch=1, first=True, plan="a")), world.door)
+    check_ours(pinned, incarnation=1, plan="a")
+    with pytest.raises(StaleDriverError, match="pinned for plan a"):
+        check_ours(pinned, incarnation=1, plan="b")
+    with pytest.raises(StaleDriverError, match="incarnation"):
+        check_ours(pinned, incarnation=2, plan="a")
+
+
+def test_nothing_is_sent_after_the_deadline() -> None:
+    """H27: a put delayed past gc_grace would resurrect."""
+    deadline = Deadline(read_at=10.0, seconds=5.0)
+    deadline.check(14.9)
+    with pytest.raises(StaleDriverError, match="too late"):
+        deadline.check(15.1)
+
+
+def test_next_pin_takes_what_is_durable_and_never_steps_back() -> None:
+    """Positions and clock are monotone; the watermark moves only with everything taken (H13)."""
+    last = Pin(epoch=4, until={"a": 10, "b": 3}, clock=100, watermark=100_000_000)
+    found = next_pin(last, heads={"a": 15, "b": 3, "c": 2}, watermark=102_000_000, limit=100)
+    assert found is not None
+    assert (found.epoch, found.since, found.until) == (
+        5,
+        {"a": 10, "b": 3, "c": 0},
+        {"a": 15, "b": 3, "c": 2},
+    )
+    assert (found.clock_before, found.clock, found.watermark) == (100, 102, 102_000_000)
+    limited = next_pin(last, heads={"a": 15, "b": 9}, watermark=102_000_000, limit=6)
+    assert limited is not None
+    assert limited.until == {"a": 15, "b": 4}
+    assert (limited.clock, limited.watermark) == (100, 100_000_000)
+    assert next_pin(last, heads={"a": 10, "b": 3}, watermark=99_000_000, limit=9) is None
+
+
+def test_applied_is_the_only_good_answer() -> None:
+    """Refused, unknown and not sent are all read again."""
+    assert stage_bucket.applied(APPLIED)
+    for kind in (OutcomeKind.REJECTED, OutcomeKind.UNKNOWN, OutcomeKind.NOT_SENT):
+        assert not stage_bucket.applied(Outcome(kind=kind))
