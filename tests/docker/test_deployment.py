@@ -1,0 +1,118 @@
+"""The deployment files fit each other and the code; no engine runs here, so they are read, not run."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cvs.cli import Rooms
+from cvs.sidecar.metrics import METRICS
+from cvs.sidecar.settings import settings_from
+from tests.house.tidy import ROOT
+
+DOCKER = ROOT / "docker"
+COMPOSE = yaml.safe_load((DOCKER / "compose.yaml").read_text())
+SERVICES = COMPOSE["services"]
+
+
+def mounts(service: dict[str, list[str]]) -> list[tuple[str, str]]:
+    return [tuple(volume.split(":")[:2]) for volume in service.get("volumes", [])]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_mounted_file_exists(name: str) -> None:
+    """A bind mount names a file of this folder, a named volume is declared."""
+    for source, _target in mounts(SERVICES[name]):
+        if source.startswith("."):
+            assert (DOCKER / source).is_file(), source
+        else:
+            assert source in COMPOSE["volumes"]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_dependency_is_a_service_with_a_health_check(name: str) -> None:
+    """Whoever waits for health waits for a service that has it."""
+    for other, condition in SERVICES[name].get("depends_on", {}).items():
+        assert condition == {"condition": "service_healthy"}
+        assert "healthcheck" in SERVICES[other], other
+
+
+def test_each_node_has_a_capture_beside_it() -> None:
+    """Every Cassandra node's commit log is read by one capture that mounts the same volume."""
+    for number in (1, 2, 3):
+        node = dict(mounts(SERVICES[f"cassandra{number}"]))
+        assert dict(mounts(SERVICES[f"capture{number}"]))[f"data{number}"] == node[f"data{number}"]
+
+
+def test_images_are_pinned() -> None:
+    """No service runs whatever is newest today; our own image is built."""
+    for name, service in SERVICES.items():
+        assert "build" in service or re.search(r":v?\d+\.\d+\.\d+$", service["image"]), name
+
+
+def test_the_settings_file_is_read_by_the_real_reader() -> None:
+    """docker/cvs.toml has no key that the sidecar does not know."""
+    settings = settings_from((DOCKER / "cvs.toml").read_text(), {}, where="docker/cvs.toml")
+    assert settings.feed.bootstrap == "kafka:9092"
+    assert str(settings.http.port) in SERVICES["sidecar"]["ports"][0]
+
+
+def test_environment_names_are_settings() -> None:
+    """A variable of the compose file that begins with CVS_ changes a setting that exists."""
+    for service in SERVICES.values():
+        environment = {k: str(v) for k, v in service.get("environment", {}).items() if k.startswith("CVS_")}
+        for name, value in environment.items():
+            assert settings_from("", {name: value}, where="compose") != settings_from(
+                "", {}, where="compose"
+            ), name
+
+
+def test_commands_of_the_images_exist() -> None:
+    """What the containers and the unit run are commands of cvs."""
+    known = Rooms("cvs").list_commands(None)  # type: ignore[arg-type]
+    lines = [*(s["command"] for n, s in SERVICES.items() if n.startswith("capture"))]
+    assert {line[0] for line in lines} <= set(known)
+    unit = re.search(r"^ExecStart=\S+/cvs (\S+)", (DOCKER / "cvs.service").read_text(), flags=re.MULTILINE)
+    image = json.loads(
+        re.findall(r"^CMD (\[.*\])$", (DOCKER / "Dockerfile").read_text(), flags=re.MULTILINE)[-1]
+    )
+    assert unit is not None
+    assert {unit.group(1), image[0]} <= set(known)
+
+
+def test_every_copied_path_exists() -> None:
+    """The Dockerfile copies files that the repository has."""
+    for line in re.findall(r"^COPY (?!--)(.+)$", (DOCKER / "Dockerfile").read_text(), flags=re.MULTILINE):
+        *sources, _target = line.split()
+        assert [s for s in sources if not (ROOT / s).exists()] == []
+
+
+def test_the_dashboard_draws_metrics_that_exist() -> None:
+    """Every metric of the dashboard is in the table, and every metric is drawn."""
+    text = (DOCKER / "grafana" / "dashboard.json").read_text()
+    drawn = set(
+        re.findall(r"cvs_[a-z_]+", " ".join(p["targets"][0]["expr"] for p in json.loads(text)["panels"]))
+    )
+    assert drawn == {m.name for m in METRICS}
+
+
+def test_the_documentation_has_every_metric_with_its_alarm() -> None:
+    """The table of metrics in docker/README.md is the table in the code."""
+    page = (DOCKER / "README.md").read_text()
+    for metric in METRICS:
+        assert f"| `{metric.name}` | {metric.meaning} | {metric.alarm} |" in page
+
+
+def test_shell_scripts_parse() -> None:
+    """bash accepts each script."""
+    for script in DOCKER.glob("*.sh"):
+        subprocess.run(["bash", "-n", str(script)], check=True)
+
+
+def test_yaml_files_parse() -> None:
+    """Every YAML file of the folder is YAML."""
+    files = [*DOCKER.glob("*.y*ml"), *(DOCKER / "grafana").glob("*.yaml")]
+    assert all(yaml.safe_load(Path(f).read_text()) for f in files)
