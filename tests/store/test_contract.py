@@ -1,0 +1,78 @@
+"""The contract holds for memory, for one real node and for three."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from cvs.embedded.cluster import EmbeddedCluster
+from cvs.embedded.node import Node
+from cvs.store.cassandra import CassandraStore
+from cvs.store.memory import MemoryStore
+from cvs.store.session import CassandraSession, ClusterAddress
+from tests.store.contract import StoreContract
+
+BASE = "contract_base.orders"
+
+
+class TestMemory(StoreContract):
+    """The in-memory store."""
+
+    @pytest.fixture
+    def store(self) -> MemoryStore:
+        store = MemoryStore()
+        store.base[BASE] = {(1,): {"id": 1, "region": "EU"}, (2,): {"id": 2, "region": "US"}}
+        return store
+
+    @pytest.fixture
+    def table(self) -> str:
+        return "contract"
+
+    @pytest.fixture
+    def base_table(self) -> str:
+        return BASE
+
+
+def cassandra_store(contact_points: tuple[str, ...], *, replicas: int) -> Iterator[CassandraStore]:
+    session = CassandraSession(ClusterAddress(contact_points=contact_points))
+    for keyspace in ("contract", "contract_base"):
+        session.define(
+            f"CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = "
+            f"{{'class': 'SimpleStrategy', 'replication_factor': {replicas}}}"
+        )
+    session.define(f"CREATE TABLE IF NOT EXISTS {BASE} (id int PRIMARY KEY, region text)")
+    for row in ((1, "EU"), (2, "US")):
+        session.execute(f"INSERT INTO {BASE} (id, region) VALUES (?, ?)", row)
+    store = CassandraStore(session, keyspace="contract")
+    store.create("contract")
+    yield store
+    session.close()
+
+
+class OnCassandra(StoreContract):
+    """What the two Cassandra classes share."""
+
+    @pytest.fixture
+    def table(self) -> str:
+        return "contract"
+
+    @pytest.fixture
+    def base_table(self) -> str:
+        return BASE
+
+
+@pytest.mark.cluster
+class TestOneNode(OnCassandra):
+    """One real node."""
+
+    @pytest.fixture(scope="class")
+    def store(self, cassandra_node: Node) -> Iterator[CassandraStore]:
+        yield from cassandra_store((cassandra_node.address,), replicas=1)
+
+
+@pytest.mark.cluster
+class TestThreeNodes(OnCassandra):
+    """Three real nodes, three replicas."""
+
+    @pytest.fixture(scope="class")
+    def store(self, cassandra_cluster: EmbeddedCluster) -> Iterator[CassandraStore]:
+        yield from cassandra_store(cassandra_cluster.contact_points, replicas=3)

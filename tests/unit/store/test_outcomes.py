@@ -1,0 +1,80 @@
+"""Everything the driver can raise has an outcome with a reason; nothing surely wrong is called certain."""
+
+import inspect
+from types import ModuleType
+
+import cassandra
+import pytest
+from cassandra import (
+    InvalidRequest,
+    OperationTimedOut,
+    Unavailable,
+    WriteTimeout,
+    WriteType,
+    cluster,
+    connection,
+    pool,
+    protocol,
+)
+from cassandra.cluster import NoHostAvailable
+from cassandra.connection import ConnectionShutdown
+from cassandra.pool import NoConnectionsAvailable
+
+from cvs.model.outcome import OutcomeKind
+from cvs.store.outcomes import CAS_WRITE_UNKNOWN, ERRORS, outcome_of_error
+
+MODULES: tuple[ModuleType, ...] = (cassandra, cluster, connection, pool, protocol)
+
+
+def driver_errors() -> list[type[BaseException]]:
+    """Return every exception class the driver's modules define."""
+    found = {
+        kind
+        for module in MODULES
+        for kind in vars(module).values()
+        if inspect.isclass(kind)
+        and issubclass(kind, BaseException)
+        and kind.__module__.startswith("cassandra")
+    }
+    return sorted(found, key=lambda kind: f"{kind.__module__}.{kind.__name__}")
+
+
+def bare(kind: type[BaseException]) -> BaseException:
+    """Return an instance without its constructor's demands: only the class decides here."""
+    error = kind.__new__(kind)
+    error.errors = {}  # type: ignore[attr-defined]
+    return error
+
+
+@pytest.mark.parametrize("kind", driver_errors(), ids=lambda kind: kind.__name__)
+def test_every_error_of_the_driver_is_in_the_table(kind: type[BaseException]) -> None:
+    """A class that a new driver brings fails here until somebody decides what it means."""
+    assert any(rule.fits(bare(kind)) for rule in ERRORS), f"{kind.__module__}.{kind.__name__}"
+
+
+def test_no_error_is_ever_applied_or_rejected() -> None:
+    """An error says nothing about the state: only an answer can be applied or rejected."""
+    assert {rule.kind for rule in ERRORS} == {OutcomeKind.NOT_SENT, OutcomeKind.UNKNOWN}
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (WriteTimeout("x", write_type=WriteType.CAS), OutcomeKind.UNKNOWN),
+        (WriteTimeout("x", write_type=WriteType.SIMPLE), OutcomeKind.UNKNOWN),
+        (OperationTimedOut(), OutcomeKind.UNKNOWN),
+        (Unavailable("x"), OutcomeKind.UNKNOWN),
+        (protocol.ErrorMessage(CAS_WRITE_UNKNOWN, "unknown", {}), OutcomeKind.UNKNOWN),
+        (protocol.OverloadedErrorMessage(0x1001, "busy", {}), OutcomeKind.UNKNOWN),
+        (ConnectionShutdown("gone"), OutcomeKind.UNKNOWN),
+        (NoHostAvailable("none", {"a": NoConnectionsAvailable("full")}), OutcomeKind.NOT_SENT),
+        (NoHostAvailable("none", {}), OutcomeKind.NOT_SENT),
+        (NoHostAvailable("none", {"a": ConnectionShutdown("gone")}), OutcomeKind.UNKNOWN),
+        (InvalidRequest("no such table"), OutcomeKind.NOT_SENT),
+        (ValueError("new"), OutcomeKind.UNKNOWN),
+    ],
+)
+def test_each_kind_of_error_means_what_the_table_says(error: BaseException, kind: OutcomeKind) -> None:
+    """The cases that matter, by name, with a reason each."""
+    outcome = outcome_of_error(error)
+    assert (outcome.kind, bool(outcome.reason)) == (kind, True)
