@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cvs.cli import Rooms
 from cvs.sidecar.metrics import METRICS
 from cvs.sidecar.settings import settings_from
 from tests.house.tidy import ROOT
@@ -68,19 +67,6 @@ def test_environment_names_are_settings() -> None:
             assert settings_from("", {name: value}, where="compose") != settings_from(
                 "", {}, where="compose"
             ), name
-
-
-def test_commands_of_the_images_exist() -> None:
-    """What the containers and the unit run are commands of cvs."""
-    known = Rooms("cvs").list_commands(None)  # type: ignore[arg-type]
-    lines = [*(s["command"] for n, s in SERVICES.items() if n.startswith("capture"))]
-    assert {line[0] for line in lines} <= set(known)
-    unit = re.search(r"^ExecStart=\S+/cvs (\S+)", (DOCKER / "cvs.service").read_text(), flags=re.MULTILINE)
-    image = json.loads(
-        re.findall(r"^CMD (\[.*\])$", (DOCKER / "Dockerfile").read_text(), flags=re.MULTILINE)[-1]
-    )
-    assert unit is not None
-    assert {unit.group(1), image[0]} <= set(known)
 
 
 def test_every_copied_path_exists() -> None:
