@@ -1,0 +1,1 @@
+"""From `views.sql` to a maintenance plan, its cost and its explanation."""

@@ -1,0 +1,96 @@
+"""The allow-list of scalar SQL: which sqlglot node is which function of the evaluator, and its type.
+
+What is not here is refused. The names on the right are those of `model/expressions.py`.
+"""
+
+from sqlglot import exp
+
+COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+
+ARITHMETIC: dict[type[exp.Expr], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+}
+
+TEXT, NUMBER, SAME, BOOLEAN = "text", "number", "same", "boolean"
+
+# node -> (name, argument families in order, result: a CQL type, or SAME as the first argument)
+SIMPLE: dict[type[exp.Expr], tuple[str, tuple[str, ...], str]] = {
+    exp.Upper: ("upper", (TEXT,), "text"),
+    exp.Lower: ("lower", (TEXT,), "text"),
+    exp.Length: ("length", (TEXT,), "int"),
+    exp.Trim: ("trim", (TEXT,), "text"),
+    exp.Abs: ("abs", (NUMBER,), SAME),
+    exp.Neg: ("negate", (NUMBER,), SAME),
+    exp.StartsWith: ("starts_with", (TEXT, TEXT), "boolean"),
+    exp.EndsWith: ("ends_with", (TEXT, TEXT), "boolean"),
+    exp.Contains: ("contains", (TEXT, TEXT), "boolean"),
+}
+
+DATE_PARTS: dict[type[exp.Expr], str] = {exp.Year: "year", exp.Month: "month", exp.Day: "day"}
+
+CHOICES: dict[type[exp.Expr], str] = {
+    exp.Coalesce: "coalesce",
+    exp.Greatest: "greatest",
+    exp.Least: "least",
+}
+
+VOLATILE: tuple[type[exp.Expr], ...] = (
+    exp.Rand,
+    exp.Uuid,
+    exp.CurrentTimestamp,
+    exp.CurrentDate,
+    exp.CurrentTime,
+    exp.CurrentDatetime,
+)
+
+CASTS = {
+    "TINYINT": "tinyint",
+    "SMALLINT": "smallint",
+    "INT": "int",
+    "BIGINT": "bigint",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "DECIMAL": "decimal",
+    "TEXT": "text",
+    "VARCHAR": "text",
+    "CHAR": "text",
+    "BOOLEAN": "boolean",
+    "DATE": "date",
+    "TIMESTAMP": "timestamp",
+    "TIMESTAMPTZ": "timestamp",
+    "TIMESTAMPNTZ": "timestamp",
+    "UUID": "uuid",
+}
+
+
+PARTS: dict[type[exp.Expr], set[str]] = {
+    exp.Column: {"table", "db"},
+    exp.Literal: {"is_string"},
+    exp.Case: {"ifs", "default"},
+    exp.If: {"true", "false"},
+    exp.Between: {"low", "high"},
+    exp.Substring: {"start", "length"},
+    exp.Round: {"decimals"},
+    exp.Cast: {"to"},
+    exp.TryCast: {"to"},
+    exp.Like: {"negate"},
+    exp.Interval: {"unit"},
+}
+
+
+def listed() -> str:
+    """Return every function a view may use, for the message that refuses one."""
+    names = sorted({name for name, _, _ in SIMPLE.values()} - {"negate"} | set(DATE_PARTS.values()))
+    extra = "case, coalesce, nullif, if, cast, concat, substring, round, floor, ceil, greatest, least"
+    return f"{extra}, between, in, like, {', '.join(names)}"

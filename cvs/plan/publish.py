@@ -1,0 +1,139 @@
+"""The published key of a view: unique by proof, of types a primary key may have, never null.
+
+A bag with duplicates cannot be an ordinary table, so a view without a provable key is refused. A key column
+cannot be null: rows whose key is null are left out of the view *by definition* (as in Cassandra's own
+materialized views), so `recompute` and the published table agree, and the view warns.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from cvs.model.expressions import Call, Column, Literal
+from cvs.model.stages import Typed
+from cvs.model.views import BaseTable, Named, Project, Relation
+from cvs.plan.joins import selected
+from cvs.plan.keys import Facts, facts
+from cvs.plan.options import ViewOptions
+from cvs.plan.refusal import refused
+from cvs.plan.types import keyable
+
+ONLY = "only"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedKey:
+    """The primary key of a published table: partition columns, then clustering columns (name, descending)."""
+
+    partition: tuple[str, ...]
+    clustering: tuple[tuple[str, bool], ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return all key columns."""
+        return self.partition + tuple(name for name, _ in self.clustering)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """The relation as published (null keys left out), its columns, key, and what to know."""
+
+    relation: Relation
+    columns: Typed
+    key: PublishedKey
+    warnings: tuple[str, ...] = ()
+
+
+def published_key(
+    relation: Relation,
+    columns: Typed,
+    options: ViewOptions,
+    tables: Mapping[str, BaseTable],
+    node: exp.Expr,
+) -> Published:
+    """Choose or check the key of a view."""
+    known = facts(relation, tables)
+    warnings: list[str] = []
+    types = dict(columns)
+    untyped = [name for name, kind in columns if kind == "null"]
+    if untyped:
+        raise refused(node, f"column `{untyped[0]}` is always null: it has no type", "CAST(NULL AS text)")
+    if options.key:
+        key = _declared(options, known, types, node)
+    else:
+        key = _chosen(known, columns, relation, tables, node)
+    if not key.columns:
+        relation, columns, key = _single_row(relation, columns)
+        warnings.append(f"one row only: its table is keyed by the added column `{ONLY}` = true")
+    nullable = [c for c in key.columns if c not in known.never_null and c != ONLY]
+    if nullable:
+        relation = selected(relation, [Call("is_not_null", (Column(c),)) for c in nullable])
+        names = ", ".join(nullable)
+        warnings.append(
+            f"rows whose {names} is null are left out (a key column cannot be null): COALESCE it to keep them"
+        )
+    return Published(relation=relation, columns=columns, key=key, warnings=tuple(warnings))
+
+
+def _declared(options: ViewOptions, known: Facts, types: Mapping[str, str], node: exp.Expr) -> PublishedKey:
+    for name in options.key:
+        if name not in types:
+            raise refused(
+                node, f"cvs.key names `{name}`, which the view has not", f"one of {', '.join(types)}"
+            )
+        if not keyable(types[name]):
+            raise refused(
+                node, f"`{name}` is {types[name]}: it cannot be part of a key", "leave it out of cvs.key"
+            )
+    if len(set(options.key)) != len(options.key):
+        raise refused(node, "cvs.key names a column twice", "name it once")
+    if not known.unique(frozenset(options.key)):
+        missing = _missing(known, tuple(types), frozenset(options.key))
+        raise refused(node, f"cvs.key ({', '.join(options.key)}) is not unique", missing)
+    return PublishedKey(partition=options.partition_key, clustering=options.clustering)
+
+
+def _chosen(
+    known: Facts, columns: Typed, relation: Relation, tables: Mapping[str, BaseTable], node: exp.Expr
+) -> PublishedKey:
+    """Take the smallest provable key; its first column partitions."""
+    usable = tuple(name for name, kind in columns if keyable(kind))
+    found = [known.smallest(usable)]
+    found += [
+        known.smallest(tuple(c for c in usable if c in key)) for key in known.keys if key <= set(usable)
+    ]
+    keys = sorted((k for k in found if k is not None), key=lambda k: (len(k), [usable.index(c) for c in k]))
+    if not keys:
+        raise refused(
+            node,
+            "no columns of this view are surely unique, and a table needs a key",
+            _missing_below(relation, tables) or _missing(known, usable, frozenset()),
+        )
+    solid = [k for k in keys if len(k) == len(keys[0]) and set(k) <= known.never_null]
+    chosen = (solid or keys)[0]
+    return PublishedKey(partition=chosen[:1], clustering=tuple((name, False) for name in chosen[1:]))
+
+
+def _missing_below(relation: Relation, tables: Mapping[str, BaseTable]) -> str:
+    """Name the key columns that the SELECT leaves out, if that is all that is missing."""
+    if not isinstance(relation, Project):
+        return ""
+    below = facts(relation.source, tables)
+    shown = {c.expression.name for c in relation.columns if isinstance(c.expression, Column)}
+    lacking = sorted((sorted(key - shown) for key in below.keys if key - shown), key=len)
+    return f"add {', '.join(lacking[0])} to the SELECT, or write SELECT DISTINCT" if lacking else ""
+
+
+def _missing(known: Facts, columns: tuple[str, ...], have: frozenset[str]) -> str:
+    for key in sorted(known.keys, key=len):
+        if key <= set(columns):
+            return f"add {', '.join(sorted(key - have))}"
+    return "write SELECT DISTINCT, select the base tables' keys too, or GROUP BY and COUNT(*)"
+
+
+def _single_row(relation: Relation, columns: Typed) -> tuple[Relation, Typed, PublishedKey]:
+    kept = tuple(Named(name=name, expression=Column(name)) for name, _ in columns)
+    only = Named(name=ONLY, expression=Literal(True))
+    project = Project(source=relation, columns=(*kept, only))
+    return project, (*columns, (ONLY, "boolean")), PublishedKey(partition=(ONLY,))

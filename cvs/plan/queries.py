@@ -1,0 +1,276 @@
+"""Whole queries: SELECT, set operations, WITH, into relations of `model/views.py`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+from sqlglot import exp
+
+from cvs.model.expressions import Column, Expression
+from cvs.model.views import Distinct, Named, OrderBy, Project, Relation, SetOperation, TopK
+from cvs.plan.blocks import Block, Ctes, block
+from cvs.plan.constants import Typed
+from cvs.plan.grouping import Grouping, grouped
+from cvs.plan.refusal import refuse_extras, refused, shown
+from cvs.plan.scalars import Scalars
+from cvs.plan.scope import Field, Names, Query, Scope, Source
+from cvs.plan.subqueries import Subqueries
+from cvs.plan.types import common, ordered
+
+SELECT_CLAUSES = {
+    "expressions", "from_", "joins", "where", "group", "having",
+    "distinct", "order", "limit", "offset", "with_", "kind",
+}  # fmt: skip
+
+
+@dataclass(slots=True, kw_only=True)
+class Queries:
+    """Translates queries; `names` knows the tables and gives out prefixes."""
+
+    names: Names
+
+    def query(self, node: exp.Expr, ctes: Ctes, prefix: str | None, parent: Scope | None = None) -> Query:
+        """Translate a query; its columns are called `prefix.name`, or as people see them without one."""
+        ctes = _with(node, ctes)
+        if isinstance(node, exp.Subquery):
+            return self.query(node.this, ctes, prefix, parent)
+        if isinstance(node, exp.Select):
+            return Selection(queries=self, node=node, ctes=ctes, prefix=prefix, parent=parent).translated()
+        if isinstance(node, exp.SetOperation):
+            return self._set_operation(node, ctes, prefix)
+        raise refused(node, f"`{shown(node)}` is not a query a view can keep", "SELECT ... FROM ...")
+
+    def _set_operation(self, node: exp.SetOperation, ctes: Ctes, prefix: str | None) -> Query:
+        kinds: dict[type[exp.Expr], OneOf["union", "intersect", "except"]] = {
+            exp.Union: "union",
+            exp.Intersect: "intersect",
+            exp.Except: "except",
+        }
+        refuse_extras(node, {"distinct", "order", "limit", "offset", "with_"})
+        left = self.query(node.left, ctes, prefix)
+        right = self.query(node.right, ctes, self.names.prefix("right"))
+        if len(left.fields) != len(right.fields):
+            counts = f"{len(left.fields)} and {len(right.fields)}"
+            raise refused(
+                node, f"the two sides have {counts} columns", "select the same columns on both sides"
+            )
+        fields = tuple(
+            Field(name=a.name, column=a.column, type=_merged(node, a, b))
+            for a, b in zip(left.fields, right.fields, strict=True)
+        )
+        relation: Relation = SetOperation(
+            kind=kinds[type(node)],
+            all=not node.args.get("distinct"),
+            left=left.relation,
+            right=right.relation,
+        )
+        result = Query(relation=relation, fields=fields)
+        return _limited(node, result, Scalars(scope=_scope_of(result)))
+
+
+@dataclass(slots=True, kw_only=True)
+class Selection:
+    """Translates one SELECT."""
+
+    queries: Queries
+    node: exp.Select
+    ctes: Ctes
+    prefix: str | None
+    parent: Scope | None
+    hidden: list[Named] = field(default_factory=list)
+
+    def translated(self) -> Query:
+        """Return the relation of the whole SELECT."""
+        _only_known(self.node)
+        found, deep = block(self.queries, self.node, self.ctes, self.parent)
+        if found.correlated:
+            raise refused(
+                self.node, "this subquery reads the query around it in a place it cannot", "join the tables"
+            )
+        subqueries = Subqueries(translator=self.queries, block=found, ctes=self.ctes)
+        for condition in deep:
+            subqueries.condition(condition)
+        groups = grouped(self.queries, self.node, found)
+        return self._finished(found, groups)
+
+    def _finished(self, found: Block, groups: Grouping | None) -> Query:
+        subqueries = Subqueries(translator=self.queries, block=found, ctes=self.ctes, grouping=groups)
+        scalars = Scalars(scope=found.scope, hook=subqueries.hook)
+        if groups is not None:
+            groups.having(self.node, scalars, subqueries)
+        columns, fields = self._projection(found, scalars, groups)
+        order = self._order(scalars, groups, columns)
+        relation: Relation = Project(source=found.item.relation, columns=(*columns, *self.hidden))
+        if self.node.args.get("distinct"):
+            if self.hidden:
+                raise refused(
+                    self.node.args["order"], "ORDER BY something that DISTINCT drops", "select it too"
+                )
+            relation = Distinct(source=relation)
+        return self._top(relation, order, tuple(columns), fields)
+
+    def _projection(
+        self, found: Block, scalars: Scalars, groups: Grouping | None
+    ) -> tuple[list[Named], tuple[Field, ...]]:
+        columns: list[Named] = []
+        fields: list[Field] = []
+        for name, typed, node in self._outputs(found, scalars):
+            expression = (
+                groups.over_groups(node, typed.expression) if groups is not None else typed.expression
+            )
+            if any(f.name.lower() == name.lower() for f in fields):
+                raise refused(node, f"two columns are called `{name}`", "rename one with AS")
+            full = f"{self.prefix}.{name}" if self.prefix else name
+            columns.append(Named(name=full, expression=expression))
+            fields.append(Field(name=name, column=full, type=typed.type))
+        return columns, tuple(fields)
+
+    def _outputs(self, found: Block, scalars: Scalars) -> Iterator[tuple[str, Typed, exp.Expr]]:
+        for number, node in enumerate(self.node.expressions, start=1):
+            if isinstance(node, exp.Star) or (
+                isinstance(node, exp.Column) and isinstance(node.this, exp.Star)
+            ):
+                yield from _star(found.scope, node)
+                continue
+            name = node.alias_or_name if isinstance(node, exp.Alias | exp.Column) else ""
+            if not name and self.prefix is None:
+                raise refused(node, f"`{shown(node)}` has no name", "write it AS name")
+            yield name or f"column_{number}", scalars.translate(node.unalias()), node
+
+    def _order(self, scalars: Scalars, groups: Grouping | None, columns: list[Named]) -> tuple[OrderBy, ...]:
+        order = self.node.args.get("order")
+        if order is None or self.node.args.get("limit") is None:
+            return ()
+        return tuple(self._term(term, scalars, groups, columns) for term in order.expressions)
+
+    def _term(
+        self, term: exp.Ordered, scalars: Scalars, groups: Grouping | None, columns: list[Named]
+    ) -> OrderBy:
+        inner, target = term.this, None
+        if isinstance(inner, exp.Literal) and not inner.is_string:
+            position = int(inner.this)
+            if not 1 <= position <= len(columns):
+                raise refused(
+                    inner, f"ORDER BY {position}: there are {len(columns)} columns", "name the column"
+                )
+            target = columns[position - 1].name
+        elif isinstance(inner, exp.Column) and not inner.table:
+            named = [c.name for c in columns if c.name.split(".")[-1].lower() == inner.name.lower()]
+            target = named[0] if named else None
+        if target is None:
+            target = self._hidden(inner, scalars, groups, columns)
+        return OrderBy(
+            expression=Column(target),
+            descending=bool(term.args.get("desc")),
+            nulls_first=bool(term.args.get("nulls_first")),
+        )
+
+    def _hidden(self, node: exp.Expr, scalars: Scalars, groups: Grouping | None, columns: list[Named]) -> str:
+        typed = scalars.translate(node)
+        if not ordered(typed.type):
+            raise refused(node, f"{typed.type} has no order", "order by something else")
+        expression = groups.over_groups(node, typed.expression) if groups is not None else typed.expression
+        for column in (*columns, *self.hidden):
+            if column.expression == expression:
+                return column.name
+        name = f"{self.prefix or ''}.order_{len(self.hidden) + 1}"
+        self.hidden.append(Named(name=name, expression=expression))
+        return name
+
+    def _top(
+        self,
+        relation: Relation,
+        order: tuple[OrderBy, ...],
+        columns: tuple[Named, ...],
+        fields: tuple[Field, ...],
+    ) -> Query:
+        limit, offset = _count(self.node, "limit"), _count(self.node, "offset") or 0
+        if limit is None:
+            if offset:
+                raise refused(self.node, "OFFSET without LIMIT", "give both")
+            return Query(relation=relation, fields=fields)
+        if not order:
+            raise refused(self.node, "LIMIT without ORDER BY keeps rows nobody chose", "add ORDER BY")
+        relation = TopK(source=relation, order=order, limit=limit, offset=offset)
+        if self.hidden:
+            kept = tuple(Named(name=c.name, expression=Column(c.name)) for c in columns)
+            relation = Project(source=relation, columns=kept)
+        return Query(relation=relation, fields=fields)
+
+
+def _with(node: exp.Expr, ctes: Ctes) -> Ctes:
+    """Take the WITH of a query into the table of names; a later one may use an earlier one."""
+    clause = node.args.get("with_")
+    if clause is None:
+        return ctes
+    if clause.args.get("recursive"):
+        raise refused(
+            node, "WITH RECURSIVE is not incremental", "views have a fixed depth: write the steps out"
+        )
+    known = dict(ctes)
+    for cte in clause.expressions:
+        known.pop(cte.alias.lower(), None)
+        known[cte.alias.lower()] = cte
+    return known
+
+
+def _star(scope: Scope, node: exp.Expr) -> Iterator[tuple[str, Typed, exp.Expr]]:
+    table = node.table.lower() if isinstance(node, exp.Column) else ""
+    found = [f for s in scope.sources if not table or s.alias.lower() == table for f in s.fields]
+    if not found:
+        raise refused(
+            node, f"there is no `{table}` in FROM", f"known: {', '.join(s.alias for s in scope.sources)}"
+        )
+    for item in found:
+        yield item.name, Typed(Column(item.column), item.type), node
+
+
+def _scope_of(query: Query) -> Scope:
+    return Scope(sources=[Source(alias="", fields=query.fields)])
+
+
+def _limited(node: exp.Expr, query: Query, scalars: Scalars) -> Query:
+    """ORDER BY and LIMIT above a set operation."""
+    limit, order = _count(node, "limit"), node.args.get("order")
+    if limit is None:
+        return query
+    if order is None:
+        raise refused(node, "LIMIT without ORDER BY keeps rows nobody chose", "add ORDER BY")
+    terms: list[OrderBy] = []
+    for term in order.expressions:
+        expression: Expression = scalars.translate(term.this).expression
+        down, first = bool(term.args.get("desc")), bool(term.args.get("nulls_first"))
+        terms.append(OrderBy(expression=expression, descending=down, nulls_first=first))
+    offset = _count(node, "offset") or 0
+    relation = TopK(source=query.relation, order=tuple(terms), limit=limit, offset=offset)
+    return Query(relation=relation, fields=query.fields)
+
+
+def _count(node: exp.Expr, clause: str) -> int | None:
+    part = node.args.get(clause)
+    if part is None:
+        return None
+    number = part.expression
+    if not isinstance(number, exp.Literal) or not str(number.this).isdigit():
+        raise refused(node, f"{clause.upper()} is not a whole constant", f"write {clause.upper()} 10")
+    return int(number.this)
+
+
+def _merged(node: exp.Expr, left: Field, right: Field) -> str:
+    result = common([left.type, right.type])
+    if result is None:
+        raise refused(
+            node, f"`{left.name}` is {left.type} on one side, {right.type} on the other", "cast one side"
+        )
+    return result
+
+
+def _only_known(node: exp.Select) -> None:
+    for name, value in node.args.items():
+        if value and name not in SELECT_CLAUSES:
+            raise refused(
+                node, f"`{name.rstrip('_').upper()}` is not in the language of views", "leave it out"
+            )
+    distinct = node.args.get("distinct")
+    if distinct is not None and distinct.args.get("on") is not None:
+        raise refused(node, "DISTINCT ON keeps rows nobody chose", "use GROUP BY with MIN or MAX")

@@ -1,0 +1,37 @@
+"""Refusals: every "no" of the planner has a place in the text, a reason and the nearest thing that works."""
+
+from sqlglot import exp
+
+from cvs.errors import SpecificationError
+
+
+def place(node: exp.Expr | None) -> str:
+    """Return `line:column` of the first name or star inside a node, or nothing if none has a place."""
+    if node is None:
+        return ""
+    for part in node.walk(bfs=False):
+        if "line" in part.meta:
+            width = part.meta["end"] - part.meta["start"]
+            return f"line {part.meta['line']}:{max(1, part.meta['col'] - width)}"
+    return place(node.parent) if node.parent is not None else ""
+
+
+def refused(node: exp.Expr | None, what: str, nearest: str) -> SpecificationError:
+    """Return the refusal of what stands at a node, to be raised."""
+    return SpecificationError(what, where=place(node), next_step=nearest)
+
+
+def shown(node: exp.Expr) -> str:
+    """Return a node as SQL, cut to what fits a message."""
+    text = node.sql(dialect="spark")
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+_HARMLESS = {"this", "expression", "expressions", "big_int", "safe", "typed", "coalesce", "requires_string"}
+
+
+def refuse_extras(node: exp.Expr, allowed: set[str]) -> None:
+    """Refuse a node with a part nobody reads: the parser adds such parts silently (`negate`, `symmetric`)."""
+    for name, value in node.args.items():
+        if value and name not in allowed and name not in _HARMLESS:
+            raise refused(node, f"`{name.rstrip('_').upper()}` in `{shown(node)}`", "leave it out")

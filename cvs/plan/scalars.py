@@ -1,0 +1,337 @@
+"""Scalar SQL into scalar expressions, type-checked; everything not on the allow-list is refused.
+
+Some SQL is only another way to write something smaller: BETWEEN, IN over a list, simple CASE, IF, NULLIF and
+date arithmetic on constants become what the evaluator knows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from cvs.model.expressions import Call, Column, Literal
+from cvs.plan import functions
+from cvs.plan.constants import (
+    Typed,
+    as_type,
+    decimal_literal,
+    folded,
+    integer_type,
+    is_null,
+    literal_as,
+    meeting,
+)
+from cvs.plan.refusal import refuse_extras, refused, shown
+from cvs.plan.scope import Scope
+from cvs.plan.types import NULL, arithmetic, common, comparable, family, ordered
+
+Hook = Callable[[exp.Expr], Typed | None]
+
+
+def no_hook(_: exp.Expr) -> Typed | None:
+    """Leave every node to the translator."""
+    return None
+
+
+@dataclass(slots=True, kw_only=True)
+class Scalars:
+    """Translates the scalar expressions of one scope; `hook` is asked first (aggregates, subqueries)."""
+
+    scope: Scope
+    hook: Hook = no_hook
+
+    def translate(self, node: exp.Expr) -> Typed:
+        """Return the expression a node means."""
+        taken = self.hook(node)
+        if taken is not None:
+            return taken
+        for kinds, method in _METHODS:
+            if isinstance(node, kinds):
+                refuse_extras(node, functions.PARTS.get(type(node), set()))
+                return folded(method(self, node))
+        if isinstance(node, functions.VOLATILE):
+            raise refused(
+                node,
+                f"`{shown(node)}` is volatile: a view would have to change without a base update",
+                "store the value in a column of the base table and compare with that",
+            )
+        if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
+            raise refused(node, f"`{shown(node)}` makes several views", "write one view each, or UNION ALL")
+        if isinstance(node, exp.Window):
+            raise refused(
+                node, "window functions are not incremental here", "use GROUP BY, or ORDER BY with LIMIT"
+            )
+        if isinstance(node, exp.AggFunc):
+            raise refused(node, f"`{shown(node)}` cannot stand here", "use it in SELECT or HAVING")
+        raise refused(
+            node, f"`{shown(node)}` is not in the language of views", f"it knows: {functions.listed()}"
+        )
+
+    def predicate(self, node: exp.Expr) -> Typed:
+        """Translate a condition: its type must be boolean."""
+        typed = self.translate(node)
+        if typed.type not in ("boolean", NULL):
+            raise refused(
+                node, f"`{shown(node)}` is {typed.type}, not a condition", "compare it with something"
+            )
+        return typed
+
+    def column(self, node: exp.Column) -> Typed:
+        """Translate a column reference."""
+        found = self.scope.find(node)
+        return Typed(Column(found.column), found.type)
+
+    def paren(self, node: exp.Paren) -> Typed:
+        """Translate what stands in parentheses."""
+        return self.translate(node.this)
+
+    def literal(self, node: exp.Literal) -> Typed:
+        """Translate a number or a text; a number with a point is a decimal, with an exponent a double."""
+        text = str(node.this)
+        if node.is_string:
+            return Typed(Literal(text), "text")
+        if text.lstrip("-").isdigit():
+            value = int(text)
+            return Typed(Literal(value), integer_type(value))
+        return Typed(Literal(float(text)), "double") if "e" in text.lower() else decimal_literal(text)
+
+    def constant(self, node: exp.Expr) -> Typed:
+        """Translate TRUE, FALSE and NULL."""
+        return (
+            Typed(Literal(None), NULL) if isinstance(node, exp.Null) else Typed(Literal(node.this), "boolean")
+        )
+
+    def connective(self, node: exp.Expr) -> Typed:
+        """Translate AND and OR."""
+        name = "and" if isinstance(node, exp.And) else "or"
+        parts = tuple(self.predicate(part).expression for part in node.flatten())
+        return Typed(Call(name, parts), "boolean")
+
+    def negation(self, node: exp.Not) -> Typed:
+        """Translate NOT."""
+        return Typed(Call("not", (self.predicate(node.this).expression,)), "boolean")
+
+    def comparison(self, node: exp.Binary) -> Typed:
+        """Translate `= <> < <= > >=`."""
+        name = functions.COMPARISONS[type(node)]
+        return self._compared(node, name, self.translate(node.left), self.translate(node.right))
+
+    def null_safe(self, node: exp.NullSafeEQ) -> Typed:
+        """Translate `<=>`: equal, or both null."""
+        return self._compared(node, "<=>", self.translate(node.left), self.translate(node.right))
+
+    def is_(self, node: exp.Is) -> Typed:
+        """Translate IS NULL, IS TRUE, IS FALSE."""
+        inner = self.translate(node.this)
+        if isinstance(node.expression, exp.Null):
+            return Typed(is_null(inner.expression), "boolean")
+        if isinstance(node.expression, exp.Boolean) and inner.type in ("boolean", NULL):
+            same = Call("=", (inner.expression, Literal(node.expression.this)))
+            return Typed(Call("coalesce", (same, Literal(False))), "boolean")
+        raise refused(
+            node, f"`{shown(node)}` is not in the language of views", "use IS [NOT] NULL, TRUE or FALSE"
+        )
+
+    def between(self, node: exp.Between) -> Typed:
+        """Translate BETWEEN as two comparisons."""
+        value = self.translate(node.this)
+        low = self._compared(node, ">=", value, self.translate(node.args["low"]))
+        high = self._compared(node, "<=", value, self.translate(node.args["high"]))
+        return Typed(Call("and", (low.expression, high.expression)), "boolean")
+
+    def in_list(self, node: exp.In) -> Typed:
+        """Translate IN over a list."""
+        if node.args.get("query") is not None:
+            raise refused(
+                node, "this subquery cannot stand here", "use it as a condition of its own, joined by AND"
+            )
+        value = self.translate(node.this)
+        pairs = [self._compared(node, "=", value, self.translate(e)).expression for e in node.expressions]
+        choices = [pair.arguments[1] for pair in pairs if isinstance(pair, Call)]
+        return Typed(Call("in", (value.expression, *choices)), "boolean")
+
+    def like(self, node: exp.Like) -> Typed:
+        """Translate LIKE with a pattern."""
+        value, pattern = self.translate(node.this), self.translate(node.expression)
+        if family(value.type) not in ("text", NULL) or family(pattern.type) not in ("text", NULL):
+            raise refused(node, f"LIKE needs texts, not {value.type} and {pattern.type}", "cast it to text")
+        found = Call("like", (value.expression, pattern.expression))
+        return Typed(Call("not", (found,)) if node.args.get("negate") else found, "boolean")
+
+    def arithmetic(self, node: exp.Binary) -> Typed:
+        """Translate `+ - * / %`; dates take intervals."""
+        name = functions.ARITHMETIC[type(node)]
+        if isinstance(node.right, exp.Interval) and name in "+-":
+            return self._moved(node, self.translate(node.left), node.right, 1 if name == "+" else -1)
+        left, right = self.translate(node.left), self.translate(node.right)
+        result = arithmetic(name, left.type, right.type)
+        if result is None:
+            raise refused(node, f"{left.type} {name} {right.type} makes no sense", "cast one side")
+        left, right = as_type(left, result), as_type(right, result)
+        return Typed(Call(name, (left.expression, right.expression)), result)
+
+    def case(self, node: exp.Case) -> Typed:
+        """Translate CASE, with or without an operand."""
+        arguments: list[Typed] = []
+        for branch in node.args["ifs"]:
+            arguments.append(self._when(node, branch))
+            arguments.append(self.translate(branch.args["true"]))
+        default = node.args.get("default")
+        arguments.append(self.translate(default) if default is not None else Typed(Literal(None), NULL))
+        return self._case(node, arguments)
+
+    def if_(self, node: exp.If) -> Typed:
+        """Translate IF as CASE."""
+        otherwise = node.args.get("false")
+        last = self.translate(otherwise) if otherwise is not None else Typed(Literal(None), NULL)
+        return self._case(node, [self.predicate(node.this), self.translate(node.args["true"]), last])
+
+    def nullif(self, node: exp.Nullif) -> Typed:
+        """Translate NULLIF."""
+        left, right = self.translate(node.this), self.translate(node.expression)
+        equal = self._compared(node, "=", left, right).expression
+        assert isinstance(equal, Call)
+        return Typed(Call("nullif", equal.arguments), left.type)
+
+    def chosen(self, node: exp.Expr) -> Typed:
+        """Translate COALESCE, GREATEST and LEAST: one of several values of one type."""
+        name = functions.CHOICES[type(node)]
+        values = [self.translate(part) for part in (node.this, *node.expressions)]
+        result = self._common(node, values)
+        return Typed(Call(name, tuple(as_type(v, result).expression for v in values)), result)
+
+    def concatenation(self, node: exp.Expr) -> Typed:
+        """Translate `||` and CONCAT of texts."""
+        parts = node.expressions if isinstance(node, exp.Concat) else list(node.flatten())
+        values = [self.translate(part) for part in parts]
+        for part, value in zip(parts, values, strict=True):
+            if family(value.type) not in ("text", NULL):
+                raise refused(part, f"`{shown(part)}` is {value.type}, not a text", "cast it to text")
+        return Typed(Call("concat", tuple(v.expression for v in values)), "text")
+
+    def substring(self, node: exp.Substring) -> Typed:
+        """Translate SUBSTRING(text, start[, length])."""
+        parts = [node.this, node.args["start"], node.args.get("length")]
+        return Typed(
+            Call("substring", tuple(self.translate(p).expression for p in parts if p is not None)), "text"
+        )
+
+    def rounding(self, node: exp.Expr) -> Typed:
+        """Translate ROUND, FLOOR and CEIL."""
+        value = self.translate(node.this)
+        if family(value.type) != "number":
+            raise refused(node, f"`{shown(node.this)}` is {value.type}, not a number", "cast it")
+        if isinstance(node, exp.Round):
+            digits = node.args.get("decimals")
+            places = self.translate(digits).expression if digits is not None else Literal(0)
+            return Typed(Call("round", (value.expression, places)), value.type)
+        result = "decimal" if value.type == "decimal" else "bigint"
+        return Typed(Call("floor" if isinstance(node, exp.Floor) else "ceil", (value.expression,)), result)
+
+    def simple(self, node: exp.Expr) -> Typed:
+        """Translate a function of the allow-list whose arguments have fixed families."""
+        name, families, result = functions.SIMPLE[type(node)]
+        parts = [node.this, node.args.get("expression")][: len(families)]
+        values = [self.translate(part) for part in parts if part is not None]
+        for value, wanted in zip(values, families, strict=True):
+            if family(value.type) not in (wanted, NULL):
+                raise refused(node, f"{name} needs a {wanted}, not {value.type}", "cast it")
+        kind = values[0].type if result == functions.SAME else result
+        return Typed(Call(name, tuple(v.expression for v in values)), kind)
+
+    def date_part(self, node: exp.Expr) -> Typed:
+        """Translate EXTRACT, YEAR, MONTH and DAY."""
+        if isinstance(node, exp.Extract):
+            name, inner = str(node.this.name).lower(), node.expression
+        else:
+            name, inner = functions.DATE_PARTS[type(node)], node.this
+        value = self.translate(inner.this if isinstance(inner, exp.TsOrDsToDate) else inner)
+        if name not in functions.DATE_PARTS.values() or value.type not in ("date", "timestamp"):
+            raise refused(
+                node, f"`{shown(node)}` takes no {name} of {value.type}", "use YEAR, MONTH or DAY of a date"
+            )
+        return Typed(Call(name, (value.expression,)), "int")
+
+    def cast(self, node: exp.Cast) -> Typed:
+        """Translate CAST; a constant is converted now."""
+        wanted = functions.CASTS.get(
+            node.to.this.name if hasattr(node.to.this, "name") else str(node.to.this)
+        )
+        if wanted is None:
+            raise refused(
+                node, f"no cast to {node.to.sql(dialect='spark')}", f"one of {', '.join(functions.CASTS)}"
+            )
+        value = self.translate(node.this)
+        if isinstance(value.expression, Literal) and family(value.type) != family(wanted):
+            return literal_as(node, value, wanted)
+        return value if value.type == wanted else Typed(Call(f"cast_{wanted}", (value.expression,)), wanted)
+
+    def _compared(self, node: exp.Expr, name: str, left: Typed, right: Typed) -> Typed:
+        left, right = meeting(node, left, right), meeting(node, right, left)
+        if not comparable(left.type, right.type):
+            raise refused(node, f"{left.type} cannot be compared with {right.type}", "cast one side")
+        if name not in ("=", "<>", "<=>") and not (ordered(left.type) and ordered(right.type)):
+            raise refused(node, f"{left.type} has no order", "compare with = or <> only")
+        return Typed(Call(name, (left.expression, right.expression)), "boolean")
+
+    def _when(self, node: exp.Case, branch: exp.If) -> Typed:
+        if node.this is None:
+            return self.predicate(branch.this)
+        return self._compared(node, "=", self.translate(node.this), self.translate(branch.this))
+
+    def _case(self, node: exp.Expr, arguments: list[Typed]) -> Typed:
+        values = [*arguments[1:-1:2], arguments[-1]]
+        result = self._common(node, values)
+        flat = [
+            a.expression if i % 2 == 0 and i < len(arguments) - 1 else as_type(a, result).expression
+            for i, a in enumerate(arguments)
+        ]
+        return Typed(Call("case", tuple(flat)), result)
+
+    def _common(self, node: exp.Expr, values: list[Typed]) -> str:
+        result = common([v.type for v in values])
+        if result is None:
+            kinds = ", ".join(v.type for v in values)
+            raise refused(node, f"`{shown(node)}` mixes {kinds}", "cast them to one type")
+        return result
+
+    def _moved(self, node: exp.Expr, value: Typed, interval: exp.Interval, sign: int) -> Typed:
+        unit = str(interval.unit.name if interval.unit is not None else "").upper().rstrip("S")
+        amount = interval.this
+        if value.type not in ("date", "timestamp") or unit not in ("DAY", "WEEK", "MONTH", "YEAR"):
+            raise refused(
+                node, f"{value.type} and an interval of {unit or 'no unit'}", "a date and DAY, MONTH or YEAR"
+            )
+        if not isinstance(amount, exp.Literal) or not str(amount.this).lstrip("-").isdigit():
+            raise refused(node, "the interval is not a whole constant", "write INTERVAL '3' MONTH")
+        count = sign * int(amount.this) * {"WEEK": 7, "YEAR": 12}.get(unit, 1)
+        name = "add_days" if unit in ("DAY", "WEEK") else "add_months"
+        return Typed(Call(name, (value.expression, Literal(count))), value.type)
+
+
+_METHODS: tuple[tuple[tuple[type[exp.Expr], ...], Callable[[Scalars, Any], Typed]], ...] = (
+    ((exp.Column,), Scalars.column),
+    ((exp.Paren,), Scalars.paren),
+    ((exp.Literal,), Scalars.literal),
+    ((exp.Null, exp.Boolean), Scalars.constant),
+    ((exp.And, exp.Or), Scalars.connective),
+    ((exp.Not,), Scalars.negation),
+    (tuple(functions.COMPARISONS), Scalars.comparison),
+    ((exp.NullSafeEQ,), Scalars.null_safe),
+    ((exp.Is,), Scalars.is_),
+    ((exp.Between,), Scalars.between),
+    ((exp.In,), Scalars.in_list),
+    ((exp.Like,), Scalars.like),
+    (tuple(functions.ARITHMETIC), Scalars.arithmetic),
+    ((exp.Case,), Scalars.case),
+    ((exp.If,), Scalars.if_),
+    ((exp.Nullif,), Scalars.nullif),
+    (tuple(functions.CHOICES), Scalars.chosen),
+    ((exp.DPipe, exp.Concat), Scalars.concatenation),
+    ((exp.Substring,), Scalars.substring),
+    ((exp.Round, exp.Floor, exp.Ceil), Scalars.rounding),
+    (tuple(functions.SIMPLE), Scalars.simple),
+    ((exp.Extract, *functions.DATE_PARTS), Scalars.date_part),
+    ((exp.Cast, exp.TryCast), Scalars.cast),
+)

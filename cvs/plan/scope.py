@@ -1,0 +1,126 @@
+"""Names: which table or column a word of the SQL text means.
+
+Every use of a table gets a prefix no other use in the same view has, so that a column's full name
+(`prefix.column`) is unique through all nested queries and an outer reference is one that is not ours.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from cvs.model.expressions import Call, Column, Expression, Literal
+from cvs.model.views import BaseTable, Relation
+from cvs.plan.refusal import refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One column as people write it, its full name, and its type."""
+
+    name: str
+    column: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One entry of FROM: the name it has in the text, and its columns."""
+
+    alias: str
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A translated query: its relation and the columns it gives, in order."""
+
+    relation: Relation
+    fields: tuple[Field, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class Scope:
+    """What may be named at one place; `parent` is the query around this one."""
+
+    sources: list[Source]
+    parent: "Scope | None" = None
+
+    @property
+    def columns(self) -> set[str]:
+        """Return the full names of this scope's own columns."""
+        return {field.column for source in self.sources for field in source.fields}
+
+    def find(self, node: exp.Column) -> Field:
+        """Return the field a column reference means, looking outwards."""
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope._own(node)
+            if len(found) > 1:
+                choices = " or ".join(f"{s.alias}.{f.name}" for s, f in found)
+                raise refused(node, f"`{node.name}` is ambiguous", f"write {choices}")
+            if found:
+                return found[0][1]
+            scope = scope.parent
+        known = ", ".join(sorted({f.name for s in self.sources for f in s.fields})[:12])
+        raise refused(
+            node, f"there is no column `{node.sql(dialect='spark')}` here", f"columns here: {known}"
+        )
+
+    def _own(self, node: exp.Column) -> list[tuple[Source, Field]]:
+        table = node.table.lower()
+        return [
+            (source, field)
+            for source in self.sources
+            if not table or source.alias.lower() == table
+            for field in source.fields
+            if field.name.lower() == node.name.lower()
+        ]
+
+
+@dataclass(slots=True, kw_only=True)
+class Names:
+    """Tables and views a text may use, and the prefixes given out so far."""
+
+    tables: Mapping[str, BaseTable]
+    taken: set[str] = field(default_factory=set)
+
+    def prefix(self, alias: str) -> str:
+        """Give out a prefix nobody has yet."""
+        name, number = alias, 2
+        while name in self.taken:
+            name, number = f"{alias}_{number}", number + 1
+        self.taken.add(name)
+        return name
+
+    def table(self, node: exp.Table) -> BaseTable:
+        """Return the base table or view a name means, with or without its keyspace."""
+        wanted = f"{node.db}.{node.name}" if node.db else node.name
+        exact = [t for name, t in self.tables.items() if name == wanted]
+        loose = [t for name, t in self.tables.items() if name.lower() == wanted.lower()]
+        by_end = [t for name, t in self.tables.items() if name.split(".")[-1].lower() == wanted.lower()]
+        for found in (exact, loose, by_end):
+            if len(found) == 1:
+                return found[0]
+            if len(found) > 1:
+                raise refused(node, f"`{wanted}` is ambiguous", "write " + " or ".join(t.name for t in found))
+        known = ", ".join(sorted(self.tables)[:12])
+        raise refused(node, f"there is no table or view `{wanted}`", f"known: {known}")
+
+
+def columns_of(expression: Expression) -> set[str]:
+    """Return the names of the columns an expression reads."""
+    if isinstance(expression, Column):
+        return {expression.name}
+    if isinstance(expression, Call):
+        return set().union(*(columns_of(argument) for argument in expression.arguments))
+    return set()
+
+
+def replaced(expression: Expression, by: Mapping[Expression, Expression]) -> Expression:
+    """Return an expression with whole sub-expressions replaced, outermost first."""
+    if not isinstance(expression, Literal) and expression in by:
+        return by[expression]
+    if isinstance(expression, Call):
+        return Call(expression.function, tuple(replaced(a, by) for a in expression.arguments))
+    return expression

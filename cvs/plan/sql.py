@@ -1,0 +1,206 @@
+"""`views.sql`: statements, options, published keys. The door of the planner's language.
+
+CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name
+    TBLPROPERTIES ('cvs.level' = 'strong', 'cvs.key' = '(region), id DESC') AS SELECT ...
+DROP MATERIALIZED VIEW [IF EXISTS] name
+"""
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from cvs.errors import SpecificationError
+from cvs.model.stages import Typed
+from cvs.model.views import BaseTable, ViewDefinition
+from cvs.plan.options import ViewOptions, view_options
+from cvs.plan.publish import PublishedKey, published_key
+from cvs.plan.queries import Queries
+from cvs.plan.refusal import place, refused, shown
+from cvs.plan.relations import scans
+from cvs.plan.scope import Names
+
+CREATE_CLAUSES = {"this", "kind", "replace", "expression", "exists", "properties"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredView:
+    """One view of a text: its definition, its published columns, what it declares, what to know about it."""
+
+    definition: ViewDefinition
+    columns: Typed
+    options: ViewOptions
+    key: PublishedKey
+    sql: str
+    replace: bool = False
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Return the name of the view."""
+        return self.definition.name
+
+    @property
+    def table(self) -> BaseTable:
+        """Return the view as a table other views may read."""
+        return BaseTable(
+            name=self.name,
+            columns=self.columns,
+            partition_key=self.key.partition,
+            clustering_key=tuple(name for name, _ in self.key.clustering),
+        )
+
+
+def parse_views(
+    text: str, tables: Mapping[str, BaseTable] | Iterable[BaseTable], *, keyspace: str | None = None
+) -> tuple[DeclaredView, ...]:
+    """Parse and check a whole text; views may read the views before them. DROP takes a view out again."""
+    known = dict(tables) if isinstance(tables, Mapping) else {t.name: t for t in tables}
+    declared: dict[str, DeclaredView] = {}
+    for node in _statements(text):
+        if isinstance(node, exp.Drop):
+            _drop(node, declared, known)
+            continue
+        view = _declared(node, known, declared, keyspace)
+        if view is not None:
+            declared[view.name] = view
+            known[view.name] = view.table
+    return tuple(declared.values())
+
+
+def _statements(text: str) -> list[exp.Expr]:
+    try:
+        found = [node for node in _parsed(text) if node is not None]
+        for node in found:
+            if isinstance(node, exp.Command):  # what the parser gives up on; the query alone says where
+                parts = re.split(r"\bAS\b", str(node.expression), maxsplit=1, flags=re.IGNORECASE)
+                _parsed(parts[-1])
+                raise refused(
+                    node, f"`{shown(node)}` is not SQL of views", "CREATE MATERIALIZED VIEW ... AS SELECT"
+                )
+        return found
+    except SqlglotError as error:
+        details = (getattr(error, "errors", None) or [{}])[0]
+        line, column = details.get("line"), details.get("col")
+        raise SpecificationError(
+            f"this is not SQL: {details.get('description', str(error).splitlines()[0])}",
+            where=f"line {line}:{column}" if line else "",
+            next_step="see cvs/plan/README.md for the language of views",
+        ) from None
+
+
+def _parsed(text: str) -> list[exp.Expr | None]:
+    """Parse without the parser's own warnings: what it warns of is refused with a place and a reason."""
+    logger = logging.getLogger("sqlglot")
+    before, logger.disabled = logger.disabled, True
+    try:
+        return list(sqlglot.parse(text, dialect="spark"))
+    finally:
+        logger.disabled = before
+
+
+def _declared(
+    node: exp.Expr,
+    known: Mapping[str, BaseTable],
+    declared: Mapping[str, DeclaredView],
+    keyspace: str | None,
+) -> DeclaredView | None:
+    target, options = _head(node)
+    assert isinstance(node, exp.Create)
+    name = _view_name(target, options, keyspace, known)
+    if name in declared and node.args.get("exists"):
+        return None
+    if name in known and not (name in declared and node.args.get("replace")):
+        raise refused(target, f"`{name}` exists already", "CREATE OR REPLACE, IF NOT EXISTS, or another name")
+    body = node.expression
+    if body is None:
+        raise refused(target, f"`{name}` has no query", "write AS SELECT ...")
+    visible = {n: t for n, t in known.items() if n != name}
+    note: tuple[str, ...] = ()
+    if body.args.get("order") is not None and body.args.get("limit") is None:
+        note = ("ORDER BY without LIMIT orders nothing in a table: 'cvs.key' gives clustering order",)
+    query = Queries(names=Names(tables=visible)).query(body, {}, None)
+    columns = tuple((f.name, f.type) for f in query.fields)
+    published = published_key(query.relation, columns, options, visible, target)
+    definition = ViewDefinition(name=name, relation=published.relation, key=published.key.columns)
+    return DeclaredView(
+        definition=definition,
+        columns=published.columns,
+        options=options,
+        key=published.key,
+        sql=body.sql(dialect="spark", pretty=True),
+        replace=bool(node.args.get("replace")),
+        warnings=(*note, *published.warnings),
+    )
+
+
+def _head(node: exp.Expr) -> tuple[exp.Table, ViewOptions]:
+    """Check the head of a CREATE statement; return its name and options."""
+    properties = node.args.get("properties")
+    listed = properties.expressions if properties is not None else []
+    if not isinstance(node, exp.Create) or node.kind != "VIEW":
+        raise refused(
+            node, f"`{shown(node)}` is no view", "CREATE MATERIALIZED VIEW name AS SELECT ..., or DROP"
+        )
+    if not any(isinstance(p, exp.MaterializedProperty) for p in listed):
+        raise refused(node, "only materialized views are kept", "CREATE MATERIALIZED VIEW ...")
+    target = node.this
+    if not isinstance(target, exp.Table):
+        raise refused(
+            node, "a list of column names after the view's name", "name the columns with AS in the SELECT"
+        )
+    for clause, value in node.args.items():
+        if value and clause not in CREATE_CLAUSES:
+            raise refused(node, f"`{clause.upper()}` in CREATE", "leave it out")
+    found: dict[str, str] = {}
+    for entry in listed:
+        if isinstance(entry, exp.MaterializedProperty):
+            continue
+        if not isinstance(entry, exp.Property):
+            raise refused(target, f"`{shown(entry)}` in CREATE", "TBLPROPERTIES ('cvs.level' = 'strong')")
+        found[entry.name] = str(entry.args["value"].name)
+    return target, view_options(found, place(target))
+
+
+def _view_name(
+    target: exp.Table, options: ViewOptions, keyspace: str | None, known: Mapping[str, BaseTable]
+) -> str:
+    """Return the full name: as written, or in the declared keyspace, or in the only one there is."""
+    if target.db:
+        return f"{target.db}.{target.name}"
+    default = options.keyspace or keyspace
+    keyspaces = sorted({name.split(".")[0] for name in known if "." in name})
+    if default is None and len(keyspaces) == 1:
+        default = keyspaces[0]
+    if default is None:
+        raise refused(
+            target, f"`{target.name}` has no keyspace", "write keyspace.name, or 'cvs.keyspace' = '...'"
+        )
+    return f"{default}.{target.name}"
+
+
+def _drop(node: exp.Drop, declared: dict[str, DeclaredView], known: dict[str, BaseTable]) -> None:
+    listed = node.args.get("tables") or [node.this]
+    if node.args.get("kind") != "VIEW" or not node.args.get("materialized"):
+        raise refused(node, f"`{shown(node)}` drops no materialized view", "DROP MATERIALIZED VIEW name")
+    for target in listed:
+        wanted = f"{target.db}.{target.name}" if target.db else target.name
+        names = [n for n in declared if n in (wanted,) or n.split(".")[-1] == wanted]
+        if not names and node.args.get("exists"):
+            continue
+        if not names:
+            raise refused(target, f"there is no view `{wanted}` above", "DROP MATERIALIZED VIEW IF EXISTS")
+        users = [v.name for v in declared.values() if names[0] in base_names(v.definition)]
+        if users:
+            raise refused(target, f"`{names[0]}` is read by {', '.join(users)}", "drop those first")
+        del declared[names[0]]
+        del known[names[0]]
+
+
+def base_names(definition: ViewDefinition) -> set[str]:
+    """Return the tables and views a definition reads."""
+    return {scan.table for scan in scans(definition.relation)}

@@ -1,0 +1,1 @@
+"""Plans: SQL cases in the style of sqllogictest, and TPC-H."""

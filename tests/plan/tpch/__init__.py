@@ -1,0 +1,1 @@
+"""TPC-H as views: schema, queries, data."""

@@ -1,0 +1,87 @@
+"""All 22 queries of TPC-H: parsed, planned, recomputed as DuckDB does, and kept through changes of all tables."""
+
+from collections import Counter
+
+import pytest
+
+from cvs.model.recompute import recompute
+from cvs.plan.maintenance import Choices, maintenance_plan
+from cvs.plan.sql import parse_views
+from tests.plan.executor import PlanRun
+from tests.plan.tpch.data import QUERIES, Changes, Oracle, comparable, generate
+from tests.plan.tpch.schema import TABLES
+
+VIEWS = parse_views(QUERIES, TABLES)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple]]:
+    return generate(tmp_path_factory.mktemp("tpch"), "0.001")
+
+
+def as_rows(tables: dict[str, list[tuple]]) -> dict[str, list[dict]]:
+    return {
+        name: [dict(zip((n for n, _ in TABLES[name].columns), row, strict=True)) for row in rows]
+        for name, rows in tables.items()
+    }
+
+
+def kept_equals_duckdb(tables: dict[str, list[tuple]], *, epochs: int, share: float) -> None:
+    plan = maintenance_plan(VIEWS, TABLES)
+    run, oracle, changes = PlanRun(plan), Oracle(), Changes(tables, seed=7)
+    batch = {name: Counter(dict.fromkeys(rows, 1)) for name, rows in tables.items()}
+    nonempty = set()
+    for epoch in range(epochs + 1):
+        for name, change in batch.items():
+            oracle.apply(name, change)
+        run.epoch(batch)
+        for view in VIEWS:
+            columns = [n for n, _ in view.columns if n != "only"]
+            wanted = comparable(oracle.answer(view), columns)
+            wanted = [
+                row
+                for row in wanted
+                if all(row[columns.index(k)] is not None for k in view.key.columns if k in columns)
+            ]
+            got = comparable(list(run.published[view.name].values()), columns)
+            assert got == wanted, f"{view.name} in epoch {epoch}"
+            if got:
+                nonempty.add(view.name)
+        batch = changes.epoch(share)
+    return nonempty
+
+
+def test_all_queries_parse() -> None:
+    assert len(VIEWS) == 22
+
+
+def test_equal_joins_of_several_queries_are_one_stage() -> None:
+    """Planned together, the 22 queries need fewer stages than planned apart."""
+    apart = sum(len(maintenance_plan([view], TABLES).stages) for view in VIEWS)
+    together = len(maintenance_plan(VIEWS, TABLES).stages)
+    unshared = len(maintenance_plan(VIEWS, TABLES, Choices(share=False)).stages)
+    assert together < apart < unshared
+
+
+@pytest.mark.slow
+def test_kept_through_changes_at_a_thousandth(small: dict[str, list[tuple]]) -> None:
+    nonempty = kept_equals_duckdb(small, epochs=2, share=0.02)
+    assert len(nonempty) >= 15
+
+
+@pytest.mark.slow
+def test_kept_through_changes_at_a_hundredth(tmp_path: object) -> None:
+    tables = generate(tmp_path, "0.01")
+    nonempty = kept_equals_duckdb(tables, epochs=3, share=0.01)
+    assert len(nonempty) >= 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("view", VIEWS, ids=[v.name for v in VIEWS])
+def test_recomputed_as_duckdb(view: object, small: dict[str, list[tuple]]) -> None:
+    oracle = Oracle()
+    for name, rows in small.items():
+        oracle.apply(name, Counter(dict.fromkeys(rows, 1)))
+    columns = [n for n, _ in view.columns if n != "only"]
+    got = recompute(view.definition, as_rows(small), TABLES)
+    assert comparable(list(got.values()), columns) == comparable(oracle.answer(view), columns)

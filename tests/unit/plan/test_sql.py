@@ -1,0 +1,167 @@
+"""What the language of views takes, and how it refuses the rest: place, reason, the nearest thing that works."""
+
+import pytest
+
+from cvs.errors import SpecificationError
+from cvs.model.expressions import Call, Column, Literal
+from cvs.model.views import Aggregate, BaseTable, Join, Project, Select
+from cvs.plan.sql import parse_views
+
+ORDERS = BaseTable(
+    name="shop.orders",
+    columns=(
+        ("customer", "int"), ("id", "int"), ("region", "text"), ("total", "decimal"), ("day", "date"),
+        ("tags", "list<text>"),
+    ),
+    partition_key=("customer",),
+    clustering_key=("id",),
+)  # fmt: skip
+CUSTOMERS = BaseTable(
+    name="shop.customers",
+    columns=(("id", "int"), ("name", "text"), ("vip", "boolean")),
+    partition_key=("id",),
+)
+TABLES = [ORDERS, CUSTOMERS]
+
+
+def one(query: str, head: str = "CREATE MATERIALIZED VIEW v AS "):
+    (view,) = parse_views(head + query, TABLES)
+    return view
+
+
+def test_a_selection_is_a_project_over_a_select() -> None:
+    view = one("SELECT customer, id FROM orders WHERE total > 10")
+    project = view.definition.relation
+    assert isinstance(project, Project)
+    assert isinstance(project.source, Select)
+    assert project.source.predicate == Call(">", (Column("orders.total"), Literal(10)))
+    assert (view.name, view.key.columns) == ("shop.v", ("customer", "id"))
+
+
+def test_options_are_read() -> None:
+    head = """CREATE OR REPLACE MATERIALIZED VIEW shop.v TBLPROPERTIES ('cvs.level' = 'weak',
+              'cvs.key' = '(id, customer), day DESC', 'cvs.freshness' = '500 ms', 'cvs.buckets' = '8') AS """
+    view = one("SELECT * FROM orders WHERE day IS NOT NULL", head)
+    assert (view.options.level, view.options.freshness_s, view.options.buckets) == ("weak", 0.5, 8)
+    assert (view.key.partition, view.key.clustering) == (("id", "customer"), (("day", True),))
+    assert view.replace
+
+
+def test_a_join_on_the_whole_key_keeps_the_other_sides_key() -> None:
+    view = one("SELECT o.customer, o.id, name FROM orders o LEFT JOIN customers c ON o.customer = c.id")
+    assert view.key.columns == ("customer", "id")
+    assert isinstance(view.definition.relation.source, Join)
+
+
+def test_group_by_what_a_key_determines_is_keyed_by_the_key_alone() -> None:
+    view = one(
+        "SELECT c.id, name, COUNT(*) AS n FROM orders o JOIN customers c ON o.customer = c.id GROUP BY c.id, name"
+    )
+    assert view.key.columns == ("id",)
+    assert view.warnings == ()
+
+
+def test_a_nullable_key_leaves_rows_out_and_says_so() -> None:
+    view = one("SELECT region, COUNT(*) AS n FROM orders GROUP BY region")
+    assert isinstance(view.definition.relation, Select)
+    assert "region is null" in view.warnings[0]
+
+
+def test_one_row_gets_a_key_column() -> None:
+    view = one("SELECT COUNT(*) AS n FROM orders")
+    assert view.columns == (("n", "bigint"), ("only", "boolean"))
+    assert view.key.columns == ("only",)
+
+
+def test_views_on_views_and_drop() -> None:
+    text = """CREATE MATERIALIZED VIEW a AS SELECT region, COUNT(*) AS n FROM orders GROUP BY region;
+              CREATE MATERIALIZED VIEW b AS SELECT n, COUNT(*) AS regions FROM a GROUP BY n;
+              CREATE MATERIALIZED VIEW c AS SELECT id FROM customers; DROP MATERIALIZED VIEW c"""
+    assert [view.name for view in parse_views(text, TABLES)] == ["shop.a", "shop.b"]
+
+
+def test_constants_are_folded_and_take_the_type_they_meet() -> None:
+    view = one(
+        "SELECT customer, id FROM orders WHERE day < DATE '2026-01-31' + INTERVAL '1' MONTH AND total > 1 + 1"
+    )
+    predicate = view.definition.relation.source.predicate
+    assert str(predicate.arguments[0].arguments[1].value) == "2026-02-28"
+    assert predicate.arguments[1].arguments[1] == Literal(2)
+
+
+def test_aggregates_are_kept_once() -> None:
+    view = one(
+        "SELECT region, SUM(total) AS a, SUM(total) + 1 AS b FROM orders GROUP BY region HAVING SUM(total) > 5"
+    )
+    found = view.definition.relation
+    while not isinstance(found, Aggregate):
+        found = found.source
+    assert len(found.aggregates) == 1
+
+
+REFUSALS = [
+    ("SELECT customer FROM orders", "surely unique", "add orders.id"),
+    ("SELECT region, total FROM orders GROUP BY region", "`total` is neither", "GROUP BY total"),
+    ("SELECT id, customer, RAND() AS r FROM orders", "volatile", "column of the base table"),
+    ("SELECT id, customer, CURRENT_TIMESTAMP() AS r FROM orders", "volatile", "column of the base table"),
+    ("SELECT id, customer, ROW_NUMBER() OVER (ORDER BY day) AS r FROM orders", "window", "ORDER BY with LIMIT"),
+    ("SELECT id, customer FROM orders LIMIT 5", "LIMIT without ORDER BY", "ORDER BY"),
+    ("SELECT id, customer FROM orders WHERE region = 5", "text cannot be compared with int", "cast"),
+    ("SELECT id, customer FROM orders WHERE total", "not a condition", "compare"),
+    ("SELECT id, customer FROM orders WHERE nothing = 1", "no column `nothing`", "columns here"),
+    ("SELECT id FROM nowhere", "no table or view `nowhere`", "shop.customers"),
+    ("SELECT o.id, customer FROM orders o, customers c", "product", "ON a = b"),
+    ("SELECT o.id, customer FROM orders o JOIN customers c ON o.total > c.id", "product", "ON a = b"),
+    ("SELECT id FROM orders o JOIN customers c ON o.customer = c.id", "`id` is ambiguous", "o.id or c.id"),
+    ("SELECT id, customer, 1 + 1 FROM orders", "has no name", "AS name"),
+    ("SELECT id, customer, id AS customer FROM orders", "two columns are called", "AS"),
+    ("SELECT SUM(region) AS s FROM orders", "SUM of text", "cast"),
+    ("SELECT region, COUNT(*) AS n FROM orders GROUP BY ROLLUP (region)", "several views", "UNION ALL"),
+    ("SELECT id, customer FROM orders TABLESAMPLE (5 PERCENT)", "not in the language", ""),
+    ("SELECT id, customer FROM orders WHERE id = (SELECT id FROM customers)", "several rows", "MAX"),
+    ("SELECT id, customer FROM orders WHERE id BETWEEN SYMMETRIC 5 AND 1", "SYMMETRIC", "leave it out"),
+    ("SELECT tags, COUNT(*) AS n FROM orders GROUP BY tags", "surely unique", ""),
+    ("SELECT MAX(tags) AS n FROM orders", "no order", "COUNT"),
+    ("WITH RECURSIVE r AS (SELECT id FROM customers) SELECT id FROM r", "RECURSIVE", "fixed depth"),
+    ("SELECT id FROM customers UNION SELECT id, name FROM customers", "1 and 2 columns", "same columns"),
+    ("SELECT id FROM customers UNION ALL SELECT customer FROM orders", "surely unique", "DISTINCT"),
+    ("SELECT id FROM customers WHERE FOO(id) = 1", "not in the language", "it knows"),
+    ("SELECT COUNT(DISTINCT id, name) AS n FROM customers", "several columns", "DISTINCT"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("query", "reason", "nearest"), REFUSALS)
+def test_the_rest_is_refused(query: str, reason: str, nearest: str) -> None:
+    with pytest.raises(SpecificationError) as refusal:
+        one(query)
+    assert reason.lower() in refusal.value.what.lower()
+    assert nearest.lower() in refusal.value.next_step.lower()
+    assert refusal.value.where.startswith("line 1:")
+
+
+STATEMENTS = [
+    ("SELECT 1", "is no view"),
+    ("INSERT INTO t VALUES (1)", "is no view"),
+    ("CREATE VIEW v AS SELECT id FROM customers", "only materialized"),
+    ("CREATE MATERIALIZED VIEW customers AS SELECT id FROM customers", "exists already"),
+    ("CREATE MATERIALIZED VIEW v TBLPROPERTIES ('cvs.level' = 'best') AS SELECT id FROM customers", "cvs.level"),
+    ("CREATE MATERIALIZED VIEW v TBLPROPERTIES ('level' = 'weak') AS SELECT id FROM customers", "unknown property"),
+    ("CREATE MATERIALIZED VIEW v TBLPROPERTIES ('cvs.key' = 'name') AS SELECT id, name FROM customers", "not unique"),
+    ("CREATE MATERIALIZED VIEW v AS SELEC id", "not SQL"),
+    ("DROP MATERIALIZED VIEW v", "no view"),
+    ("DROP TABLE customers", "drops no materialized"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("statement", "reason"), STATEMENTS)
+def test_statements_are_refused(statement: str, reason: str) -> None:
+    with pytest.raises(SpecificationError) as refusal:
+        parse_views(statement, TABLES)
+    assert reason in refusal.value.what
+
+
+def test_a_view_others_read_is_not_dropped() -> None:
+    text = """CREATE MATERIALIZED VIEW a AS SELECT id, name FROM customers;
+              CREATE MATERIALIZED VIEW b AS SELECT id FROM a; DROP MATERIALIZED VIEW a"""
+    with pytest.raises(SpecificationError, match="is read by"):
+        parse_views(text, TABLES)
