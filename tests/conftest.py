@@ -6,6 +6,9 @@ import pytest
 
 from cvs.embedded.cluster import EmbeddedCluster
 from cvs.embedded.node import Node
+from property_tests.profiles import load_profile
+
+load_profile()
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,24 @@
+"""Hypothesis profiles: dev (`make check`), ci (`make test` in CI), nightly (campaigns; CVS_EXAMPLES sets the size)."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]  # because load of the machine is no finding
+
+settings.register_profile("dev", max_examples=25, deadline=None, suppress_health_check=SLOW_IS_FINE)
+settings.register_profile(
+    "ci", max_examples=100, deadline=None, print_blob=True, suppress_health_check=SLOW_IS_FINE
+)
+settings.register_profile(
+    "nightly",
+    max_examples=int(os.environ.get("CVS_EXAMPLES", "2000")),
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=SLOW_IS_FINE,
+)
+
+
+def load_profile() -> None:
+    """Choose by HYPOTHESIS_PROFILE; in CI the default is `ci`."""
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))

@@ -1,0 +1,91 @@
+"""Long campaigns in resumable parts: `make nightly PART=name [SEED=n]`; without a part, the list and what was done.
+
+A part is a pytest selection with more examples. Its result goes to the committed ledger `tests/ledger.ndjson`:
+seed, commit, counts, seconds. No line, no claim.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LEDGER = ROOT / "tests" / "ledger.ndjson"
+SECONDS_MAX = 2 * 3600
+
+PARTS: dict[str, tuple[str, ...]] = {
+    "agree": ("tests/agree",),
+    "properties": ("property_tests",),
+    "plans": ("tests/plan",),
+    "stories": ("tests/stories", "tests/corrupt", "tests/ladder"),
+    "cluster": ("tests/cluster", "tests/store"),
+    "spark": ("tests/spark",),
+    "specs": ("tests/specs",),
+}
+"""Part -> what pytest is asked to run; each part takes CVS_EXAMPLES and CVS_SEED from the environment."""
+
+EXAMPLES = {"agree": 20_000, "properties": 2_000, "plans": 10_000}
+
+
+def selection(part: str) -> list[str]:
+    """Return the paths of a part that exist; a part whose folder went is an error, not an empty success."""
+    missing = [path for path in PARTS[part] if not (ROOT / path).exists()]
+    if missing:
+        raise SystemExit(f"nightly: part {part} names folders that do not exist: {', '.join(missing)}")
+    return list(PARTS[part])
+
+
+def run(part: str, seed: int) -> dict[str, object]:
+    """Run one part and return its ledger line."""
+    environment = {
+        **os.environ,
+        "CVS_EXAMPLES": str(EXAMPLES.get(part, 1_000)),
+        "CVS_SEED": str(seed),
+        "HYPOTHESIS_PROFILE": "nightly",
+    }
+    command = [sys.executable, "-m", "pytest", "-rN", *selection(part)]
+    started = time.monotonic()
+    process = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
+    )
+    summary = (process.stdout.strip().splitlines() or ["no output"])[-1]
+    sys.stdout.write(process.stdout[-4000:])
+    return {
+        "part": part,
+        "seed": seed,
+        "commit": subprocess.check_output(
+            ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, text=True
+        ).strip(),
+        "clean": not subprocess.check_output(["git", "status", "--porcelain"], cwd=ROOT, text=True).strip(),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(time.monotonic() - started, 1),
+        "exit_code": process.returncode,
+        "counts": {
+            name: int(count) for count, name in re.findall(r"(\d+) (passed|failed|skipped|error)", summary)
+        },
+    }
+
+
+def main(arguments: list[str]) -> int:
+    """Run the part named on the command line, or list the parts with their last results."""
+    lines = [json.loads(line) for line in LEDGER.read_text().splitlines()] if LEDGER.exists() else []
+    if not arguments:
+        for part in PARTS:
+            last = next((line for line in reversed(lines) if line["part"] == part), None)
+            sys.stdout.write(f"{part:<12} {json.dumps(last) if last else 'never run'}\n")
+        return 0
+    if arguments[0] not in PARTS:
+        sys.stdout.write(f"nightly: no part {arguments[0]!r}; there are {', '.join(PARTS)}\n")
+        return 2
+    line = run(arguments[0], int(os.environ.get("SEED", time.time_ns() % 1_000_000)))
+    with LEDGER.open("a") as ledger:
+        ledger.write(json.dumps(line) + "\n")
+    return int(str(line["exit_code"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
