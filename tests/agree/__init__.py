@@ -1,0 +1,1 @@
+"""Deciders held against outsiders that share no code with them."""
