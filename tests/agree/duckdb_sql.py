@@ -199,6 +199,7 @@ def connect(tables: dict[str, BaseTable]) -> duckdb.DuckDBPyConnection:
     """Open a database in memory with empty tables."""
     database = duckdb.connect(":memory:", config={"threads": 1})
     database.execute("SET ieee_floating_point_ops = false")
+    database.execute("SET error_on_division_by_zero = false")
     for table in tables.values():
         columns = ", ".join(f'"{n}" {TYPES[kind]}' for n, kind in table.columns)
         database.execute(f'CREATE TABLE "{table.name}" ({columns})')

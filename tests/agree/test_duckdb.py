@@ -88,7 +88,7 @@ def test_each_view_class_agrees_and_its_key_holds(
 
 
 @pytest.mark.slow
-@settings(max_examples=5000, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=1500, deadline=None, suppress_health_check=QUIET)
 @given(typed=strategies.relations(depth=4), base=strategies.bases(size=10))
 def test_many_relations_agree(
     database: duckdb.DuckDBPyConnection, typed: strategies.Typed, base: dict[str, Any]
@@ -98,7 +98,7 @@ def test_many_relations_agree(
 
 
 @pytest.mark.slow
-@settings(max_examples=5000, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=1500, deadline=None, suppress_health_check=QUIET)
 @given(tree=expressions(), base=strategies.bases())
 def test_many_expressions_agree(
     database: duckdb.DuckDBPyConnection, tree: Expression, base: dict[str, Any]
