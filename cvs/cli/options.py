@@ -1,0 +1,40 @@
+"""Options that several commands share, so that they are spelled and explained the same."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from cvs.errors import SpecificationError
+from cvs.sidecar.settings import Settings, settings_from
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+SETTINGS_FILE = "cvs.toml"
+
+
+def settings_option(command: Decorated) -> Decorated:
+    """Add `--settings FILE`; the parameter is `settings_file`."""
+    return click.option(
+        "--settings",
+        "settings_file",
+        metavar="FILE",
+        help=f"Settings (TOML); default {SETTINGS_FILE} where it exists. CVS_<SECTION>_<KEY> overrides a key.",
+    )(command)
+
+
+def read_settings(settings_file: str | None) -> Settings:
+    """Read the settings a command was given, or the default file, or the defaults."""
+    path = Path(settings_file or SETTINGS_FILE)
+    if settings_file is None and not path.exists():
+        return settings_from("", os.environ, where="the environment")
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as fault:
+        reason = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8 text"
+        raise SpecificationError(
+            f"the settings cannot be read: {reason}", where=str(path), next_step="name a file with --settings"
+        ) from fault
+    return settings_from(text, os.environ, where=str(path))

@@ -1,0 +1,176 @@
+"""The catalog: which views a cluster keeps, in bookkeeping tables of a known version.
+
+Definitions live in the cluster; `views.sql` is what is applied, `cvs dump` writes it back. Tables of an older
+version are migrated step by step when a command first opens them, those of a newer one are refused.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+from cvs.errors import StoreError
+from cvs.model.layout import quoted
+from cvs.model.views import BaseTable
+from cvs.plan.sql import DeclaredView
+from cvs.store.session import CassandraSession
+
+BOOKKEEPING_VERSION = 1
+SYSTEM_KEYSPACES = ("system", "system_")
+
+VIEW_COLUMNS = "name text PRIMARY KEY, position int, statement text, level text, paused boolean"
+
+ChangeKind = OneOf["create", "replace", "drop", "unchanged", "kept"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogView:
+    """One view as the cluster remembers it."""
+
+    name: str
+    statement: str
+    level: str
+    paused: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What applying a text would do to one view."""
+
+    kind: ChangeKind
+    name: str
+    before: str = ""
+    after: str = ""
+
+
+def statement_of(view: DeclaredView) -> str:
+    """Return the statement that declares a view, as the catalog keeps it: always the same for the same view."""
+    options = view.options
+    properties = {
+        "cvs.level": options.level,
+        "cvs.granularity": options.granularity,
+        "cvs.timeline": options.timeline,
+    }
+    if options.freshness_s is not None:
+        properties["cvs.freshness"] = f"{options.freshness_s:g} s"
+    if options.key:
+        order = ", ".join(f"{name}{' DESC' if down else ''}" for name, down in options.clustering)
+        properties["cvs.key"] = f"({', '.join(options.partition_key)})" + (f", {order}" if order else "")
+    if options.buckets is not None:
+        properties["cvs.buckets"] = str(options.buckets)
+    listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    return f"CREATE MATERIALIZED VIEW {view.name}\nTBLPROPERTIES ({listed})\nAS {view.sql};"
+
+
+def changes(
+    current: Mapping[str, CatalogView], declared: Iterable[DeclaredView], *, prune: bool = False
+) -> list[Change]:
+    """Compare what is kept with what a text declares, in the order in which it must be carried out."""
+    wanted = {view.name: statement_of(view) for view in declared}
+    found = [
+        Change(
+            kind="create"
+            if name not in current
+            else "replace"
+            if current[name].statement != text
+            else "unchanged",
+            name=name,
+            before=current[name].statement if name in current else "",
+            after=text,
+        )
+        for name, text in wanted.items()
+    ]
+    gone = [
+        Change(kind="drop" if prune else "kept", name=name, before=view.statement)
+        for name, view in current.items()
+        if name not in wanted
+    ]
+    return [*reversed(gone), *found]  # because what reads a view was declared after it, and goes before it
+
+
+class Catalog:
+    """The bookkeeping tables of one state keyspace."""
+
+    def __init__(self, session: CassandraSession, *, keyspace: str) -> None:
+        self._session = session
+        self._name = f"{quoted(keyspace)}.catalog_views"
+        self._version = f"{quoted(keyspace)}.catalog_version"
+        self._captured = f"{quoted(keyspace)}.catalog_captured"
+
+    def statements(self) -> list[str]:
+        """Return the definitions of the bookkeeping tables."""
+        return [
+            f"CREATE TABLE IF NOT EXISTS {self._version} (id int PRIMARY KEY, version int)",
+            f"CREATE TABLE IF NOT EXISTS {self._name} ({VIEW_COLUMNS})",
+            f"CREATE TABLE IF NOT EXISTS {self._captured} (name text PRIMARY KEY)",
+        ]
+
+    def create(self) -> None:
+        """Create the bookkeeping tables, or bring older ones to this version; refuse newer ones."""
+        for statement in self.statements():
+            self._session.define(statement)
+        found = self._session.execute(f"SELECT version FROM {self._version} WHERE id = 0")
+        version = found[0][0] if found else BOOKKEEPING_VERSION
+        if version > BOOKKEEPING_VERSION:
+            raise StoreError(
+                f"the bookkeeping tables are of version {version}, this cvs knows {BOOKKEEPING_VERSION}",
+                where=self._version,
+                next_step="use the newer cvs that wrote them",
+            )
+        for step in range(version, BOOKKEEPING_VERSION):
+            MIGRATIONS[step](self._session)
+        self._session.execute(
+            f"INSERT INTO {self._version} (id, version) VALUES (0, ?)", (BOOKKEEPING_VERSION,)
+        )
+
+    def views(self) -> dict[str, CatalogView]:
+        """Return the views that are kept, in the order in which they were declared."""
+        rows = self._session.execute(f"SELECT position, name, statement, level, paused FROM {self._name}")
+        return {
+            name: CatalogView(name=name, statement=statement, level=level, paused=bool(paused))
+            for _position, name, statement, level, paused in sorted(rows)
+        }
+
+    def put(self, views: Iterable[DeclaredView], *, paused: Iterable[str] = ()) -> None:
+        """Remember views, each at its place in the text."""
+        stopped = set(paused)
+        for position, view in enumerate(views):
+            self._session.execute(
+                f"INSERT INTO {self._name} (name, position, statement, level, paused) VALUES (?, ?, ?, ?, ?)",
+                (view.name, position, statement_of(view), view.options.level, view.name in stopped),
+            )
+
+    def pause(self, name: str, *, paused: bool) -> None:
+        """Remember that a view is paused, or that it goes on."""
+        self._session.execute(f"UPDATE {self._name} SET paused = ? WHERE name = ?", (paused, name))
+
+    def captured(self) -> list[str]:
+        """Return the base tables whose `cdc` we switched on, so that uninstalling can switch it off again."""
+        return sorted(row[0] for row in self._session.execute(f"SELECT name FROM {self._captured}"))
+
+    def note_captured(self, table: str) -> None:
+        """Remember that we switched `cdc` on for a base table."""
+        self._session.execute(f"INSERT INTO {self._captured} (name) VALUES (?)", (table,))
+
+    def forget(self, name: str) -> None:
+        """Forget a view."""
+        self._session.execute(f"DELETE FROM {self._name} WHERE name = ?", (name,))
+
+
+MIGRATIONS: dict[int, Callable[[CassandraSession], None]] = {}
+"""From version n to n + 1."""
+
+
+def base_tables(session: CassandraSession) -> dict[str, BaseTable]:
+    """Return the user's tables as the live schema declares them."""
+    metadata = session.driver.cluster.metadata
+    return {
+        f"{keyspace.name}.{table.name}": BaseTable(
+            name=f"{keyspace.name}.{table.name}",
+            columns=tuple((column.name, column.cql_type) for column in table.columns.values()),
+            partition_key=tuple(column.name for column in table.partition_key),
+            clustering_key=tuple(column.name for column in table.clustering_key),
+        )
+        for keyspace in metadata.keyspaces.values()
+        if not keyspace.name.startswith(SYSTEM_KEYSPACES)
+        for table in keyspace.tables.values()
+    }

@@ -1,0 +1,132 @@
+"""The views of a cluster as commands use them: parsed from the catalog or a text, read, compared, removed."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cvs.errors import SpecificationError
+from cvs.model.identity import key_identity
+from cvs.model.layout import quoted
+from cvs.model.recompute import recompute
+from cvs.model.types import normal_row
+from cvs.model.views import BaseTable, ViewDefinition
+from cvs.plan.sql import DeclaredView, base_names, parse_views
+from cvs.sidecar.catalog import Catalog, CatalogView, base_tables
+from cvs.sidecar.settings import Settings
+from cvs.sidecar.verification import Records, Report, verify
+from cvs.store.session import CassandraSession, ClusterAddress
+
+Row = dict[str, Any]  # because columns have any CQL type
+
+
+def cluster_address(settings: Settings) -> ClusterAddress:
+    """Return what a session needs of the settings."""
+    cluster = settings.cluster
+    return ClusterAddress(
+        contact_points=cluster.contact_points,
+        port=cluster.port,
+        local_datacenter=cluster.local_datacenter,
+        username=cluster.username,
+        password=cluster.password.reveal if cluster.password else "",
+        ca_file=cluster.ca_file,
+        certificate_file=cluster.certificate_file,
+        key_file=cluster.key_file.reveal if cluster.key_file else "",
+        verify_hostname=cluster.verify_hostname,
+        serial_consistency=cluster.serial_consistency,
+        request_timeout_s=cluster.request_timeout_s,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class Views:
+    """An open cluster with its catalog."""
+
+    session: CassandraSession
+    settings: Settings
+
+    @property
+    def catalog(self) -> Catalog:
+        """Return the bookkeeping of this pipeline."""
+        return Catalog(self.session, keyspace=self.settings.views.state_keyspace)
+
+    def kept(self) -> dict[str, CatalogView]:
+        """Return the views the cluster keeps; none where nothing was ever applied."""
+        keyspaces = self.session.driver.cluster.metadata.keyspaces
+        found = keyspaces.get(self.settings.views.state_keyspace)
+        if found is None or "catalog_views" not in found.tables:
+            return {}
+        return self.catalog.views()
+
+    def bases(self) -> dict[str, BaseTable]:
+        """Return the user's tables: everything that cvs did not make."""
+        ours = {*self.kept()}
+        state = self.settings.views.state_keyspace + "."
+        return {n: t for n, t in base_tables(self.session).items() if n not in ours and not n.startswith(state)}
+
+    def parsed(self, text: str) -> tuple[DeclaredView, ...]:
+        """Parse a text against the live schema; views without a keyspace go into the published one."""
+        return parse_views(text, self.bases(), keyspace=self.settings.views.published_keyspace)
+
+    def declared(self) -> tuple[DeclaredView, ...]:
+        """Return the kept views, parsed."""
+        return self.parsed("\n".join(view.statement for view in self.kept().values()))
+
+    def named(self, name: str) -> DeclaredView:
+        """Return one kept view by its full or bare name."""
+        found = [v for v in self.declared() if name in (v.name, v.name.split(".", 1)[1])]
+        if not found:
+            known = ", ".join(v.name for v in self.declared()) or "none yet: `cvs apply views.sql`"
+            raise SpecificationError(f'there is no view "{name}"', next_step=f"views kept: {known}")
+        return found[0]
+
+    def verify(self, view: DeclaredView, wait: Callable[[], None]) -> Report:
+        """Compare a view with its base tables while writes go on."""
+        return verify(
+            view.name, expected=lambda: self._expected(view), found=lambda: self._found(view), wait=wait
+        )
+
+    def rows(self, view: DeclaredView, key: Mapping[str, Any] | None = None) -> list[Row]:
+        """Read a published table, or the rows with given key columns, at QUORUM."""
+        condition = "".join(
+            f" {'AND' if n else 'WHERE'} {quoted(c)} = ?" for n, c in enumerate(key or {})
+        )
+        return self._select(view.name, condition, tuple((key or {}).values()))
+
+    def _found(self, view: DeclaredView) -> Records:
+        types = dict(view.columns)
+        rows = [normal_row(types, row) for row in self._select(view.name)]
+        return {key_identity(row.get(c) for c in view.definition.key): row for row in rows}
+
+    def _expected(self, view: DeclaredView) -> Records:
+        tables = self.bases()
+        base: dict[str, Iterable[Row]] = {}
+        for definition in self._sources(view):
+            for name in base_names(definition) & tables.keys():
+                types = dict(tables[name].columns)
+                base[name] = base.get(name) or [normal_row(types, row) for row in self._select(name)]
+        names: dict[str, BaseTable] = {**tables}
+        records: dict[Any, Row] = {}
+        for declared in self._needed(view):
+            records = recompute(declared.definition, base, names)
+            base[declared.name] = list(records.values())
+            names[declared.name] = declared.table
+        return {key: normal_row(dict(view.columns), row) for key, row in records.items()}
+
+    def _needed(self, view: DeclaredView) -> list[DeclaredView]:
+        """Return the views a view reads, directly or not, before itself."""
+        needed = {view.name}
+        ordered = list(self.declared())
+        for one in reversed(ordered):
+            if one.name in needed:
+                needed |= base_names(one.definition)
+        return [one for one in ordered if one.name in needed]
+
+    def _sources(self, view: DeclaredView) -> list[ViewDefinition]:
+        return [one.definition for one in self._needed(view)]
+
+    def _select(self, name: str, condition: str = "", values: tuple[Any, ...] = ()) -> list[Row]:
+        keyspace, table = name.split(".", 1)
+        statement = self.session.prepared(f"SELECT * FROM {quoted(keyspace)}.{quoted(table)}{condition}")
+        result = self.session.driver.execute(statement.bind(values))
+        names = result.column_names
+        return [dict(zip(names, row, strict=True)) for row in result]
