@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from cvs.errors import SpecificationError
+from cvs.model.cql_type import CqlType, parse_type
 from cvs.model.identity import key_identity
 from cvs.model.layout import quoted
 from cvs.model.recompute import recompute
+from cvs.model.stages import Typed
 from cvs.model.types import normal_row
 from cvs.model.views import BaseTable, ViewDefinition
 from cvs.plan.sql import DeclaredView, base_names, parse_views
@@ -17,6 +19,10 @@ from cvs.sidecar.verification import Records, Report, verify
 from cvs.store.session import CassandraSession, ClusterAddress
 
 Row = dict[str, Any]  # because columns have any CQL type
+
+
+def _types(columns: Typed) -> dict[str, CqlType]:
+    return {name: parse_type(kind) for name, kind in columns}
 
 
 def cluster_address(settings: Settings) -> ClusterAddress:
@@ -61,7 +67,9 @@ class Views:
         """Return the user's tables: everything that cvs did not make."""
         ours = {*self.kept()}
         state = self.settings.views.state_keyspace + "."
-        return {n: t for n, t in base_tables(self.session).items() if n not in ours and not n.startswith(state)}
+        return {
+            n: t for n, t in base_tables(self.session).items() if n not in ours and not n.startswith(state)
+        }
 
     def parsed(self, text: str) -> tuple[DeclaredView, ...]:
         """Parse a text against the live schema; views without a keyspace go into the published one."""
@@ -87,13 +95,11 @@ class Views:
 
     def rows(self, view: DeclaredView, key: Mapping[str, Any] | None = None) -> list[Row]:
         """Read a published table, or the rows with given key columns, at QUORUM."""
-        condition = "".join(
-            f" {'AND' if n else 'WHERE'} {quoted(c)} = ?" for n, c in enumerate(key or {})
-        )
+        condition = "".join(f" {'AND' if n else 'WHERE'} {quoted(c)} = ?" for n, c in enumerate(key or {}))
         return self._select(view.name, condition, tuple((key or {}).values()))
 
     def _found(self, view: DeclaredView) -> Records:
-        types = dict(view.columns)
+        types = _types(view.columns)
         rows = [normal_row(types, row) for row in self._select(view.name)]
         return {key_identity(row.get(c) for c in view.definition.key): row for row in rows}
 
@@ -102,7 +108,7 @@ class Views:
         base: dict[str, Iterable[Row]] = {}
         for definition in self._sources(view):
             for name in base_names(definition) & tables.keys():
-                types = dict(tables[name].columns)
+                types = _types(tables[name].columns)
                 base[name] = base.get(name) or [normal_row(types, row) for row in self._select(name)]
         names: dict[str, BaseTable] = {**tables}
         records: dict[Any, Row] = {}
@@ -110,7 +116,7 @@ class Views:
             records = recompute(declared.definition, base, names)
             base[declared.name] = list(records.values())
             names[declared.name] = declared.table
-        return {key: normal_row(dict(view.columns), row) for key, row in records.items()}
+        return {key: normal_row(_types(view.columns), row) for key, row in records.items()}
 
     def _needed(self, view: DeclaredView) -> list[DeclaredView]:
         """Return the views a view reads, directly or not, before itself."""

@@ -1,0 +1,73 @@
+"""`cvs query`: rows of a view, by key or all."""
+
+import click
+from rich.table import Table
+
+from cvs.cli.options import read_settings, settings_option
+from cvs.cli.output import console, json_option, print_json
+from cvs.errors import SpecificationError
+from cvs.model.types import native, normal
+from cvs.plan.sql import DeclaredView
+from cvs.sidecar.views import Views, cluster_address
+from cvs.store.session import CassandraSession
+
+
+@click.command(name="query")
+@click.argument("view")
+@click.argument("key", nargs=-1)
+@settings_option
+@click.option("--limit", default=50, show_default=True, help="Rows shown as text; --json gives all.")
+@json_option
+def command(view: str, key: tuple[str, ...], settings_file: str | None, limit: int, as_json: bool) -> None:
+    """Read a view: all rows, or those whose key columns begin with the given values.
+
+    \b
+    cvs query shop.orders_by_region EU
+    """
+    settings = read_settings(settings_file)
+    session = CassandraSession(cluster_address(settings))
+    try:
+        views = Views(session=session, settings=settings)
+        declared = views.named(view)
+        rows = views.rows(declared, _condition(declared, key))
+    finally:
+        session.close()
+    if as_json:
+        print_json("query", rows)
+        return
+    table = Table(*(name for name, _ in declared.columns), box=None, pad_edge=False)
+    for row in rows[:limit]:
+        table.add_row(*(str(row[name]) for name, _ in declared.columns))
+    console().print(table)
+    if len(rows) > limit:
+        console().print(f"{len(rows) - limit} more rows: --limit, or --json")
+
+
+def _condition(view: DeclaredView, key: tuple[str, ...]) -> dict[str, object]:
+    """Give the values of a command line the types of the key columns they stand for."""
+    names = view.key.columns
+    if key and not len(view.key.partition) <= len(key) <= len(names):
+        raise SpecificationError(
+            f"{len(key)} key values for a view keyed by ({', '.join(names)})",
+            where=view.name,
+            next_step=f"give at least {', '.join(view.key.partition)}",
+        )
+    types = dict(view.columns)
+    return {
+        name: native(types[name], _typed(types[name], text)) for name, text in zip(names, key, strict=False)
+    }
+
+
+def _typed(kind: str, text: str) -> object:
+    numbers = {"int", "bigint", "smallint", "tinyint", "varint", "counter"}
+    value: object = text
+    try:
+        if kind in numbers:
+            value = int(text)
+        elif kind in ("float", "double"):
+            value = float(text)
+        elif kind == "boolean":
+            value = {"true": True, "false": False}[text.lower()]
+    except (ValueError, KeyError) as fault:
+        raise SpecificationError(f'"{text}" is no {kind}') from fault
+    return normal(kind, value)

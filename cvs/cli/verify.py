@@ -1,0 +1,64 @@
+"""`cvs verify`: base tables against a view, row by row, while writes go on."""
+
+import time
+
+import click
+import msgspec
+
+from cvs.cli.options import read_settings, settings_option
+from cvs.cli.output import console, json_option, print_json, talk
+from cvs.errors import ExitCode
+from cvs.sidecar.verification import Report
+from cvs.sidecar.views import Views, cluster_address
+from cvs.store.session import CassandraSession
+
+SHOWN_MAX = 20
+
+
+@click.command(name="verify")
+@click.argument("view", required=False)
+@settings_option
+@click.option("--wait", "wait_s", default=2.0, show_default=True, help="Seconds a view gets to catch up.")
+@json_option
+def command(view: str | None, settings_file: str | None, wait_s: float, as_json: bool) -> int:
+    """Compare a view (or every view) with its base tables, and list the rows that stay wrong.
+
+    Rows are reported only if they were wrong in three reads with time to catch up between them, so writers
+    need not stop. Exit code 1 if any row is wrong.
+
+    \b
+    cvs verify shop.orders_by_region --wait 5
+    """
+    settings = read_settings(settings_file)
+    session = CassandraSession(cluster_address(settings))
+    try:
+        views = Views(session=session, settings=settings)
+        wanted = [views.named(view)] if view else list(views.declared())
+        reports = []
+        for one in wanted:
+            with talk().status(f"reading {one.name} and its base tables"):
+                reports.append(views.verify(one, wait=lambda: time.sleep(wait_s)))
+    finally:
+        session.close()
+    code = ExitCode.VIOLATED if any(report.differences for report in reports) else ExitCode.MET
+    if as_json:
+        print_json("verify", msgspec.to_builtins(reports, enc_hook=str, str_keys=True), exit_code=code)
+        return code
+    for report in reports:
+        _print(report)
+    return code
+
+
+def _print(report: Report) -> None:
+    out = console()
+    wrong = report.differences
+    verdict = f"{len(wrong)} rows are wrong" if wrong else "every row is right"
+    out.print(f"{report.view}: {verdict}  ({report.found_count} rows, {report.rounds} reads)")
+    for difference in wrong[:SHOWN_MAX]:
+        out.print(f"  {difference.kind:<9} {difference.key!r}", markup=False)
+        out.print(f"            should be {difference.expected}", markup=False)
+        out.print(f"            is        {difference.found}", markup=False)
+    if len(wrong) > SHOWN_MAX:
+        out.print(f"  and {len(wrong) - SHOWN_MAX} more: cvs verify {report.view} --json")
+    if wrong:
+        out.print(f"next: cvs repair {report.view}")

@@ -1,0 +1,123 @@
+"""The commands that read views, on a real node, run as a user runs them."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cvs.embedded.node import Node
+from cvs.model.layout import create_statement, published_table
+from cvs.plan.maintenance import maintenance_plan
+from cvs.sidecar.settings import settings_from
+from cvs.sidecar.views import Views, cluster_address
+from cvs.store.session import CassandraSession
+
+pytestmark = pytest.mark.cluster
+
+STATEMENT = (
+    "CREATE MATERIALIZED VIEW shop_views.by_region TBLPROPERTIES ('cvs.level' = 'strong') AS "
+    "SELECT region, COUNT(*) AS orders, SUM(amount) AS turnover FROM shop_v.orders GROUP BY region;"
+)
+REPLICATED = "WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+
+
+@pytest.fixture(scope="module")
+def settings_file(cassandra_node: Node, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    text = (
+        f'[cluster]\ncontact_points = ["{cassandra_node.address}"]\nport = {cassandra_node.native_port}\n'
+        '[views]\nstate_keyspace = "cvs_v"\npublished_keyspace = "shop_views"\n'
+    )
+    file = tmp_path_factory.mktemp("settings") / "cvs.toml"
+    file.write_text(text)
+    return file
+
+
+@pytest.fixture(scope="module")
+def session(settings_file: Path) -> Iterator[CassandraSession]:
+    """A base table with three orders, and the view as it should be."""
+    settings = settings_from(settings_file.read_text(), {}, where="")
+    session = CassandraSession(cluster_address(settings))
+    for keyspace in ("shop_v", "shop_views", "cvs_v"):
+        session.define(f"CREATE KEYSPACE IF NOT EXISTS {keyspace} {REPLICATED}")
+    session.define("CREATE TABLE shop_v.orders (id int PRIMARY KEY, region text, amount int)")
+    for row in ((1, "EU", 10), (2, "EU", 5), (3, "US", 7)):
+        session.execute("INSERT INTO shop_v.orders (id, region, amount) VALUES (?, ?, ?)", row)
+    views = Views(session=session, settings=settings)
+    views.catalog.create()
+    declared = views.parsed(STATEMENT)
+    views.catalog.put(declared)
+    for publication in maintenance_plan(declared, views.bases()).publications:
+        session.define(create_statement(published_table(publication)))
+    for row in (("EU", 2, 15), ("US", 1, 7)):
+        session.execute("INSERT INTO shop_views.by_region (region, orders, turnover) VALUES (?, ?, ?)", row)
+    yield session
+    session.close()
+
+
+def cvs(settings_file: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "cvs", *arguments, "--settings", str(settings_file)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_a_right_view_verifies(session: CassandraSession, settings_file: Path) -> None:
+    """A view equal to its base tables exits 0 and says so."""
+    done = cvs(settings_file, "verify", "--wait", "0.1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "shop_views.by_region: every row is right  (2 rows, 1 reads)\n"
+
+
+def test_a_damaged_view_is_reported_row_by_row(session: CassandraSession, settings_file: Path) -> None:
+    """Rows changed, deleted and invented by hand are all found, with kind and key, and exit 1."""
+    session.execute("INSERT INTO shop_views.by_region (region, orders, turnover) VALUES ('EU', 99, 15)")
+    session.execute("DELETE FROM shop_views.by_region WHERE region = 'US'")
+    session.execute("INSERT INTO shop_views.by_region (region, orders, turnover) VALUES ('XX', 1, 1)")
+    done = cvs(settings_file, "verify", "by_region", "--wait", "0.1", "--json")
+    (report,) = json.loads(done.stdout)["result"]
+    assert done.returncode == 1
+    found = sorted((d["kind"], (d["expected"] or d["found"])["region"]) for d in report["differences"])
+    assert found == [("different", "EU"), ("invented", "XX"), ("missing", "US")]
+    for row in (("EU", 2, 15), ("US", 1, 7)):
+        session.execute("INSERT INTO shop_views.by_region (region, orders, turnover) VALUES (?, ?, ?)", row)
+    session.execute("DELETE FROM shop_views.by_region WHERE region = 'XX'")
+
+
+def test_a_view_is_read_by_key_and_whole(session: CassandraSession, settings_file: Path) -> None:
+    """`cvs query` gives the rows of a key, or all."""
+    one = cvs(settings_file, "query", "by_region", "EU", "--json")
+    assert json.loads(one.stdout)["result"] == [{"region": "EU", "orders": 2, "turnover": 15}]
+    everything = cvs(settings_file, "query", "shop_views.by_region")
+    assert (everything.returncode, "turnover" in everything.stdout, "US" in everything.stdout) == (
+        0,
+        True,
+        True,
+    )
+    unknown = cvs(settings_file, "query", "nowhere")
+    assert (unknown.returncode, unknown.stderr.splitlines()[0]) == (2, 'error: there is no view "nowhere"')
+
+
+def test_what_is_dumped_declares_the_same_views(session: CassandraSession, settings_file: Path) -> None:
+    """`cvs dump` gives statements that parse to what was applied."""
+    settings = settings_from(settings_file.read_text(), {}, where="")
+    views = Views(session=session, settings=settings)
+    dumped = cvs(settings_file, "dump").stdout
+    assert [v.definition for v in views.parsed(dumped)] == [v.definition for v in views.parsed(STATEMENT)]
+
+
+def test_a_cluster_that_is_not_there_is_one_message(settings_file: Path, tmp_path: Path) -> None:
+    """No traceback, no password, exit 5."""
+    file = tmp_path / "cvs.toml"
+    file.write_text(
+        '[cluster]\ncontact_points = ["127.0.0.1"]\nport = 1\nusername = "u"\npassword = "hunter2"\n'
+    )
+    done = cvs(file, "dump")
+    assert (done.returncode, done.stdout) == (5, "")
+    assert done.stderr.startswith("error: the cluster cannot be entered")
+    assert "hunter2" not in done.stderr
