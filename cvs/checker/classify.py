@@ -5,7 +5,7 @@ which its writes returned; where writes overlap in time that order is one of sev
 only if the states that were certainly shown (no write under way) show it too.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -138,10 +138,13 @@ def subjects_of(view: ViewRun, index: Index, judgement: Judgement) -> Iterable[S
         return
     states: dict[Key, list[State]] = {}
     uncertain = False
-    for key in view.records.keys() | index.touching.keys():
+    start = _assumed_start(view, index, judgement.run)
+    for key in sorted(view.records.keys() | index.touching.keys() | start.keys(), key=repr):
         record = view.records.get(key, ViewRecord(key=key))
         check = judgement.chains.get((view.name, key), ChainCheck(order=[]))
         states[key] = states_of(record, check)
+        if not record.known and key in start:
+            states[key][0].value = start[key]
         loose = _loose_end(record, check)
         uncertain = uncertain or loose
         yield Subject(
@@ -166,6 +169,16 @@ def subjects_of(view: ViewRun, index: Index, judgement: Judgement) -> Iterable[S
     if snapshots:
         ordered = mark_quiet(snapshots) if not commits else True
         yield Subject(view=view.name, granularity="snapshots", key=None, states=snapshots, ordered=ordered)
+
+
+def _assumed_start(view: ViewRun, index: Index, run: Run) -> Mapping[Key, Hashable]:
+    """Return the view of the first base state, where no checkpoint tells what the view showed at first.
+
+    It matters to aggregates without groups only, which show a row of nothing.
+    """
+    if run.has_checkpoint or any(record.known for record in view.records.values()):
+        return {}
+    return index.meaning.view({r: t.versions[0].row for r, t in run.timelines.items()})
 
 
 def states_of(record: ViewRecord, check: ChainCheck) -> list[State]:

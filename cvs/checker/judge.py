@@ -42,7 +42,7 @@ def judge_subject(
     lattice = index.lattice(subject.key)
     problem = problem_of(subject, lattice, index.meaning, run)
     lineage = follow(subject, attempts, index)
-    case = _Case(subject, lattice, problem, lineage, run, budget)
+    case = _Case(subject, lattice, problem, lineage, run, budget, index.meaning.linear)
     own: dict[str, Answer] = {"converged": case.converged()}
     own["strong"] = case.strong()
     own["weak"] = case.weak(own["strong"])
@@ -74,6 +74,7 @@ class _Case:
     lineage: Lineage
     run: Run
     budget: int
+    linear: bool
     explained: list[bool] = field(default_factory=list)
     cuts: tuple[Cut, ...] = ()
 
@@ -223,6 +224,15 @@ class _Case:
                 kind="certificate", events=(first.event,), facts={"why": first.why, "line": first.line}
             )
             verdict, event = Verdict.VIOLATED, first.event
+        elif wrong is not None and not self.linear:
+            return self._make(
+                "certificates",
+                Verdict.UNDECIDED,
+                None,
+                tier="lineage",
+                event=None,
+                reason="the row is not the view of what the certificates name: the program reads base records too",
+            )
         elif wrong is not None and self.subject.granularity == "record":
             event = self.subject.states[wrong].event
             facts = {"why": "the row is not the view of what was absorbed"}

@@ -14,6 +14,7 @@ from cvs.checker.replay import Attempt, BaseRecord, Key
 from cvs.checker.subject import Index, Subject
 from cvs.checker.verdict import Verdict
 from cvs.history.events import Absorbed
+from cvs.model.identity import key_identity
 
 Versions = dict[BaseRecord, int]
 
@@ -57,12 +58,12 @@ def follow(subject: Subject, attempts: Mapping[int, Attempt], index: Index) -> L
         attempt = attempts.get(state.attempt) if state.attempt is not None else None
         if attempt is not None:
             for line in attempt.absorbed:
-                record = (line.table, line.key)
+                record = (line.table, key_identity(line.key))
                 held = walk.held.setdefault(record, {})
                 _check_line(attempt, line, held, index, lineage)
                 held[attempt.key] = line.to_version
             (walk.present.discard if attempt.row is None else walk.present.add)(attempt.key)
-            for record in dict.fromkeys((line.table, line.key) for line in attempt.absorbed):
+            for record in dict.fromkeys((line.table, key_identity(line.key)) for line in attempt.absorbed):
                 _advance(record, walk, attempt, index=index, lineage=lineage, position=position)
         lineage.cuts.append(dict(walk.pointer) if attempt or not lineage.cuts else lineage.cuts[-1])
         lineage.explained.append(not walk.torn)
@@ -75,7 +76,7 @@ def _check_line(
     attempt: Attempt, line: Absorbed, held: Mapping[Key, int], index: Index, lineage: Lineage
 ) -> None:
     """C2 and C3: the version exists, nothing is absorbed twice, nothing this record can see was skipped."""
-    record = (line.table, line.key)
+    record = (line.table, key_identity(line.key))
     timeline = index.run.timelines.get(record)
     why = ""
     if timeline is None or timeline.at(line.to_version) is None:

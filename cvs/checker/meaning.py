@@ -6,47 +6,23 @@ selections, projections and aggregates over one table. Then a record matters onl
 touch, and two versions with the same contribution cannot be told apart.
 """
 
-import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
-from typing import Any, Protocol
+from typing import Protocol
 
 from cvs.checker.replay import BaseRecord, Key, Row
+from cvs.errors import AssumptionError
+from cvs.model.expressions import Column
+from cvs.model.identity import key_identity, row_identity
+from cvs.model.recompute import bag, recompute
+from cvs.model.views import Aggregate, BaseTable, Named, Project, Relation, Scan, Select, ViewDefinition
 
 Base = Mapping[BaseRecord, Row | None]
 
 
-def freeze(value: Any) -> Hashable:
-    """Make a value comparable and hashable: NaN equals NaN, -0.0 equals 0.0, 1.50 equals 1.5, true is not
-    1.
-    """
-    if isinstance(value, bool):
-        return ("bool", value)
-    if isinstance(value, float):
-        return "NaN" if math.isnan(value) else _number(value)
-    if isinstance(value, Decimal):
-        return "NaN" if value.is_nan() else _number(value)
-    if isinstance(value, Mapping):
-        return tuple(sorted((str(k), freeze(v)) for k, v in value.items()))
-    if isinstance(value, list | tuple):
-        return tuple(freeze(v) for v in value)
-    if isinstance(value, set | frozenset):
-        return frozenset(freeze(v) for v in value)
-    return value  # type: ignore[no-any-return]
-
-
-def _number(value: float | Decimal) -> Hashable:
-    if (isinstance(value, float) and math.isinf(value)) or (
-        isinstance(value, Decimal) and value.is_infinite()
-    ):
-        return str(float(value))
-    return int(value) if value == value.__trunc__() else value
-
-
 def frozen_row(row: Row | None) -> Hashable:
-    """Freeze a row; no row stays None."""
-    return None if row is None else freeze(row)
+    """Freeze a row by the one equality of the house; no row stays None."""
+    return None if row is None else row_identity(row)
 
 
 class Meaning(Protocol):
@@ -90,3 +66,84 @@ class TableMeaning:
     def image(self, record: BaseRecord, row: Row | None) -> Hashable:
         """Let the whole image matter."""
         return frozen_row(row)
+
+
+IMPOSSIBLE: Hashable = ("no view of this base state",)
+"""Shown by a base state over which the view has no meaning: two rows with one key, a division by zero."""
+
+
+@dataclass(slots=True)
+class DefinitionMeaning:
+    """The meaning of a view definition: `recompute`, and what follows from the definition's shape."""
+
+    definition: ViewDefinition
+    tables: Mapping[str, BaseTable] = field(default_factory=dict)
+    linear: bool = field(init=False)
+    _solo: Relation | None = field(init=False)
+    _groups: tuple[str, ...] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        relation = self.definition.relation
+        if _row_wise(relation):
+            self._solo = relation
+        else:
+            self._solo, self._groups = _before_grouping(relation, self.definition.key)
+        self.linear = self._solo is not None
+
+    def view(self, base: Base) -> Mapping[Key, Hashable]:
+        """Recompute the view; a base state that has none shows what no run can."""
+        rows: dict[str, list[Row]] = {}
+        for (table, _), row in base.items():
+            if row is not None:
+                rows.setdefault(table, []).append(row)
+        try:
+            found = recompute(self.definition, rows, self.tables)
+        except (AssumptionError, ArithmeticError):
+            return {("impossible",): IMPOSSIBLE}
+        return {key: row_identity(row) for key, row in found.items()}
+
+    def contribution(self, record: BaseRecord, row: Row | None) -> Mapping[Key, Hashable]:
+        """Return the rows an image gives to each view record, before they are folded."""
+        if row is None or self._solo is None:
+            return {}
+        told: dict[Key, list[Hashable]] = {}
+        columns = self._groups if self._groups is not None else self.definition.key
+        for solo in bag(self._solo, {record[0]: [row]}, self.tables):
+            key = key_identity(solo.get(column) for column in columns)
+            told.setdefault(key, []).append(row_identity(solo))
+        return {key: tuple(sorted(rows, key=repr)) for key, rows in told.items()}
+
+    def image(self, record: BaseRecord, row: Row | None) -> Hashable:
+        """Let the whole image matter."""
+        return frozen_row(row)
+
+
+def _row_wise(relation: Relation) -> bool:
+    """Say whether each base row passes through on its own."""
+    if isinstance(relation, Select | Project):
+        return _row_wise(relation.source)
+    return isinstance(relation, Scan)
+
+
+def _before_grouping(relation: Relation, key: tuple[str, ...]) -> tuple[Relation | None, tuple[str, ...]]:
+    """Return the rows that go into the groups, and which of their columns make the view key, in its order."""
+    names = list(key)
+    while isinstance(relation, Select | Project):
+        if isinstance(relation, Project):
+            by_name = {column.name: column.expression for column in relation.columns}
+            plain = [by_name.get(name) for name in names]
+            if not all(isinstance(expression, Column) for expression in plain):
+                return None, ()
+            names = [expression.name for expression in plain if isinstance(expression, Column)]
+        relation = relation.source
+    if not isinstance(relation, Aggregate) or not _row_wise(relation.source):
+        return None, ()
+    groups = {column.name for column in relation.group}
+    if not set(names) <= groups or len(names) != len(groups):
+        return None, ()
+    arguments = tuple(
+        Named(name=f"argument of {a.name}", expression=a.argument)
+        for a in relation.aggregates
+        if a.argument is not None
+    )
+    return Project(source=relation.source, columns=relation.group + arguments), tuple(names)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from cvs.checker.replay import BaseRecord, Run, Timeline, Version
 from cvs.history.events import Absorbed
+from cvs.model.identity import key_identity
 
 REFERENCES = ("writers", "absorbed")
 
@@ -42,7 +43,7 @@ def absorbed_order(run: Run) -> Run:
 
 
 def _translated(line: Absorbed, places: dict[BaseRecord, dict[int, int]]) -> Absorbed:
-    taken = places.get((line.table, line.key), {})
+    taken = places.get((line.table, key_identity(line.key)), {})
     low = taken.get(line.from_version, line.from_version)
     return Absorbed(
         table=line.table,

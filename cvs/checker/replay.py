@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cvs.history import events as ev
+from cvs.model.identity import key_identity
 from cvs.model.outcome import OutcomeKind
 
 Key = ev.Key
@@ -124,6 +125,7 @@ class Run:
     commits: list[tuple[int, tuple[int, int], int]] = field(default_factory=list)  # event, epoch, time
     processes: set[str] = field(default_factory=set)
     quiescent: bool = False
+    has_checkpoint: bool = False
     has_base_log: bool = False
     events: int = 0
     first_time: int = 0
@@ -175,7 +177,7 @@ class _Replayer:
     def _add_version(
         self, number: int, called: ev.BaseUpdateCalled, outcome: OutcomeKind, returned: int
     ) -> None:
-        record = (called.table, called.key)
+        record = (called.table, key_identity(called.key))
         versions = self.updates.setdefault(record, {})
         error = self.errors.get(called.process, 0)
         certain = outcome is OutcomeKind.APPLIED
@@ -187,7 +189,7 @@ class _Replayer:
             self.run.order.append((record, called.version))
 
     def _received(self, number: int, event: ev.UpdateReceived) -> None:
-        self.run.received.append(((event.table, event.key), event.version))
+        self.run.received.append(((event.table, key_identity(event.key)), event.version))
 
     def _write_called(self, number: int, event: ev.TestAndSetCalled) -> None:
         self.begun = True
@@ -196,7 +198,7 @@ class _Replayer:
             process=event.process,
             operation=event.operation,
             view=event.view,
-            key=event.view_key,
+            key=key_identity(event.view_key),
             expected=event.expected,
             new=event.new,
             row=event.row,
@@ -205,7 +207,7 @@ class _Replayer:
             last_event=number,
         )
         self.writes[event.process, event.operation] = attempt
-        _record(self.run, event.view, event.view_key).attempts.append(attempt)
+        _record(self.run, event.view, attempt.key).attempts.append(attempt)
 
     def _write_returned(self, number: int, event: ev.TestAndSetReturned) -> None:
         attempt = self.writes.pop((event.process, event.operation), None)
@@ -230,18 +232,18 @@ class _Replayer:
             event=number,
             process=event.process,
             view=called.view,
-            key=called.view_key,
+            key=None if called.view_key is None else key_identity(called.view_key),
             called=called.time - error,
             returned=event.time + error,
-            rows=dict(event.rows),
+            rows={key_identity(key): row for key, row in event.rows},
             signature=event.signature,
             snapshot=called.snapshot,
             epoch=event.epoch,
         )
-        if called.view_key is None:
+        if read.key is None:
             _view(self.run, called.view).whole_reads.append(read)
         else:
-            _record(self.run, called.view, called.view_key).reads.append(read)
+            _record(self.run, called.view, read.key).reads.append(read)
 
     def _committed(self, number: int, event: ev.EpochCommitted) -> None:
         self.run.commits.append((number, (event.incarnation, event.epoch), event.time))
@@ -249,11 +251,11 @@ class _Replayer:
     def _checkpoint(self, number: int, event: ev.Checkpoint) -> None:
         if self.begun:
             return
-        self.run.has_base_log = True
+        self.run.has_base_log = self.run.has_checkpoint = True
         for table, key, version, row in event.base:
-            self.start[table, key] = (version, row)
+            self.start[table, key_identity(key)] = (version, row)
         for view, key, signature, row in event.views:
-            record = _record(self.run, view, key)
+            record = _record(self.run, view, key_identity(key))
             record.initial_row, record.initial_signature, record.known = row, signature, True
 
     def _quiescent(self, number: int, event: ev.Quiescent) -> None:
@@ -271,7 +273,7 @@ class _Replayer:
             for view_record in view.records.values():
                 for attempt in view_record.attempts:
                     for line in attempt.absorbed:
-                        happened.add(((line.table, line.key), line.to_version))
+                        happened.add(((line.table, key_identity(line.key)), line.to_version))
         for record in self.start.keys() | self.updates.keys():
             first, row = self.start.get(record, (0, None))
             updates = self.updates.get(record, {})
