@@ -143,7 +143,7 @@ def _line(number: int, form: Any) -> Line | None:
         key = repr(key)
     independent = isinstance(value, tuple | list) and len(value) == 2 and key is None and form["f"] != "cas"
     nested = isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[1], tuple | list)
-    if independent or (key is None and nested):
+    if isinstance(value, tuple | list) and (independent or (key is None and nested)):
         key, value = value
         key = repr(key) if isinstance(key, list | dict) else key
     time = form.get("time")

@@ -49,7 +49,7 @@ def judge_subject(
     own["strong-pairwise"] = case.pairwise(own["strong"], own["weak"])
     own["complete"] = case.complete(own["strong"])
     own["complete-recorded-order"] = case.recorded(own["complete"])
-    own["no-future"] = case.no_future()
+    own["no-future"] = case.no_future(own["weak"])
     needs = {
         "weak": ("converged",),
         "strong-pairwise": ("converged", "weak"),
@@ -207,7 +207,9 @@ class _Case:
             return complete
         return self._unsure_if_unordered(self._try(search.complete_recorded))
 
-    def no_future(self) -> Answer:
+    def no_future(self, weak: Answer) -> Answer:
+        if weak[0] is not Verdict.HOLDS:
+            return Verdict.UNDECIDED, None, weak[2], "needs weak"
         ceilings = self.problem.ceilings or ()
         if all(self.explained) and all(
             search.below(c, top) for c, top in zip(self.cuts, ceilings, strict=True)
@@ -255,10 +257,11 @@ class _Case:
         """Make a finding; a level also needs the levels below it."""
         verdict, witness, tier, reason = own[name]
         lower = worst(own[n][0] for n in needs)
-        if verdict is not Verdict.VIOLATED and worst((lower, verdict)) is not verdict:
-            failed = next(n for n in needs if own[n][0] is lower)
+        inherited = next((n for n in needs[1:] if own[n][0] is Verdict.VIOLATED), None)
+        if inherited or (verdict is not Verdict.VIOLATED and worst((lower, verdict)) is not verdict):
+            failed = inherited or next(n for n in needs if own[n][0] is lower)
             reason = f"needs {failed}"
-            verdict, witness = lower, own[failed][1]
+            verdict, witness = own[failed][0], own[failed][1]
         event = None
         if witness is not None and witness.positions and verdict is not Verdict.HOLDS:
             event = self.subject.states[witness.positions[-1]].event

@@ -119,9 +119,9 @@ def _reads_of_nothing(record: ViewRecord, positions: dict[Scalars | None, int], 
     for attempt in record.attempts:
         if attempt.outcome is OutcomeKind.REJECTED and attempt.seen is not None:
             if attempt.seen == attempt.expected:
-                check.violated("refused by the very signature it expected", attempt.last_event)
+                check.violated("refused by the very signature it expected", attempt.event)
             elif attempt.seen not in positions:
-                check.violated("refused by a signature that nobody left", attempt.last_event)
+                check.violated("refused by a signature that nobody left", attempt.event)
     for read in record.reads:
         if read.signature is not None and read.signature not in positions:
             check.violated("read a signature that nobody left", read.event)
@@ -129,11 +129,11 @@ def _reads_of_nothing(record: ViewRecord, positions: dict[Scalars | None, int], 
 
 def _compare_with_time(record: ViewRecord, positions: dict[Scalars | None, int], check: ChainCheck) -> None:
     """Walk the order with the latest call so far: who returned before it was placed too late."""
-    items = [_Item(i, 0, a.called, a.returned, a.last_event) for i, a in enumerate(check.order, 1)]
+    items = [_Item(i, 0, a.called, a.returned, a.event) for i, a in enumerate(check.order, 1)]
     for attempt in record.attempts:
         if attempt.outcome is OutcomeKind.REJECTED and attempt.seen is not None:
             at = positions[attempt.seen]
-            items.append(_Item(at, 1, attempt.called, attempt.returned, attempt.last_event))
+            items.append(_Item(at, 1, attempt.called, attempt.returned, attempt.event))
     items.extend(
         _Item(positions[read.signature], 1, read.called, read.returned, read.event)
         for read in record.reads
@@ -180,5 +180,5 @@ def _place_blind_refusals(
             check.verdict = Verdict.UNDECIDED
             return
         else:
-            check.violated("refused although its signature was there all the while", attempt.last_event)
+            check.violated("refused although its signature was there all the while", attempt.event)
             return

@@ -115,12 +115,35 @@ class Recorder:
         process: str = "m",
         returned: Any = None,
     ) -> int:
-        self.operation += 1
         last = self.versions.get(("view", key), 0)
         expected = ((0, last, 0, True) if last else None) if expected == "last" else expected
         new = (0, last + 1, 0, True) if new == "next" else new
         if outcome == "applied":
             self.versions["view", key] = new[1]
+        return self.write_record(
+            (key,),
+            row,
+            absorbed,
+            expected=expected,
+            new=new,
+            outcome=outcome,
+            process=process,
+            returned=returned,
+        )
+
+    def write_record(
+        self,
+        view_key: tuple[Any, ...],
+        row: dict[str, Any] | None,
+        absorbed: list[tuple[Any, ...]],
+        *,
+        expected: Any,
+        new: Any,
+        outcome: str = "applied",
+        process: str = "m",
+        returned: Any = None,
+    ) -> int:
+        self.operation += 1
         lines = tuple(
             ev.Absorbed(table=a[3] if len(a) > 3 else "r", key=(a[0],), from_version=a[1], to_version=a[2])
             for a in absorbed
@@ -131,7 +154,7 @@ class Recorder:
                 time=self.tick(),
                 operation=self.operation,
                 view="v",
-                view_key=(key,),
+                view_key=view_key,
                 expected=expected,
                 new=new,
                 row=row,

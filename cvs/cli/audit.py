@@ -1,0 +1,77 @@
+"""`cvs audit`: which consistency a recorded run really had."""
+
+from pathlib import Path
+
+import click
+
+from cvs.cli.output import console, json_option, print_json
+from cvs.errors import ExitCode, SpecificationError
+from cvs.report.audit import BUDGET, audit
+from cvs.report.summary import difference
+from cvs.report.text import screen
+
+
+@click.command(
+    help="""Judge a recorded run: linearizability, converged, weak, strong, complete; each with evidence.
+
+    RUN is a history of ours (files of all its processes, or a folder), or one history of another system:
+    Jepsen EDN or console log, elle-cli JSON, Porcupine's logs.
+
+    Example: cvs audit run.ndjson --expect strong
+    """
+)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--expect", metavar="LEVEL", help="The level every view record must have.")
+@click.option("--expect-view", metavar="LEVEL", help="The level every whole view must have.")
+@click.option("--view", "views", multiple=True, metavar="V", help="Judge this view only; may be repeated.")
+@click.option("--finding", metavar="F", help="Tell all about one property.")
+@click.option(
+    "--reference", default="writers", show_default=True, help="Base time-line: writers or absorbed."
+)
+@click.option(
+    "--budget", default=BUDGET, show_default=True, type=click.IntRange(1), help="Steps per question."
+)
+@click.option("--diff", is_flag=True, help="Compare the verdicts of two runs.")
+@json_option
+def command(
+    runs: tuple[Path, ...],
+    expect: str | None,
+    expect_view: str | None,
+    views: tuple[str, ...],
+    finding: str | None,
+    reference: str,
+    budget: int,
+    diff: bool,
+    as_json: bool,
+) -> int:
+    """Judge, print, and leave with the code of the verdict."""
+    expected = {g: level for g, level in (("record", expect), ("view", expect_view)) if level}
+    options: dict[str, object] = {
+        "expected": expected,
+        "views": views or None,
+        "reference": reference,
+        "budget": budget,
+    }
+    if diff:
+        return _diff(runs, options, as_json=as_json)
+    document, _, _ = audit(runs, **options)  # type: ignore[arg-type]
+    code = ExitCode(document["exit_code"])
+    if as_json:
+        print_json("audit", document, exit_code=code)
+    else:
+        text = screen(document, paths=" ".join(map(str, runs)), finding=finding)
+        console().print(text, markup=False)
+    return code
+
+
+def _diff(runs: tuple[Path, ...], options: dict[str, object], *, as_json: bool) -> int:
+    if len(runs) != 2:
+        raise SpecificationError("--diff takes two runs", next_step="cvs audit --diff A B")
+    one, other = (audit([run], **options)[0] for run in runs)  # type: ignore[arg-type]
+    lines = difference(one, other)
+    code = ExitCode.VIOLATED if lines else ExitCode.MET
+    if as_json:
+        print_json("audit", {"differences": lines}, exit_code=code)
+    else:
+        console().print("\n".join(lines) or "the two verdicts are the same", markup=False)
+    return code

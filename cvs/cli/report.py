@@ -1,0 +1,41 @@
+"""`cvs report`: the picture of a judged run."""
+
+from pathlib import Path
+
+import click
+
+from cvs.cli.output import json_option, print_json, talk
+from cvs.errors import ExitCode, SpecificationError
+from cvs.report.audit import BUDGET, audit
+from cvs.report.page import run_page
+
+
+@click.command(
+    help="""Judge a recorded run and write one HTML page that opens from disk, without network.
+
+    Example: cvs report run.ndjson --output run.html
+    """
+)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--output", type=click.Path(path_type=Path), help="Where to; default: report.html beside RUN.")
+@click.option(
+    "--reference", default="writers", show_default=True, help="Base time-line: writers or absorbed."
+)
+@click.option(
+    "--budget", default=BUDGET, show_default=True, type=click.IntRange(1), help="Steps per question."
+)
+@json_option
+def command(runs: tuple[Path, ...], output: Path | None, reference: str, budget: int, as_json: bool) -> int:
+    """Judge and write the page."""
+    document, judgement, _ = audit(runs, reference=reference, budget=budget)
+    if judgement is None:
+        raise SpecificationError(
+            "a history of another system has no picture yet", next_step=f"cvs audit {runs[0]} --json"
+        )
+    target = output or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
+    target.write_text(run_page(judgement, document), encoding="utf-8")
+    if as_json:
+        print_json("report", {"page": str(target), "verdict": document}, exit_code=ExitCode.MET)
+    else:
+        talk().print(f"wrote {target}", markup=False)
+    return ExitCode.MET

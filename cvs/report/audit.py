@@ -1,0 +1,69 @@
+"""The audit as one call: read, replay, judge, summarize. Commands and tests enter here."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from cvs.checker.classify import Judgement, judge
+from cvs.checker.meaning import DefinitionMeaning, Meaning
+from cvs.checker.reference import REFERENCES, absorbed_order
+from cvs.checker.replay import ViewRun, replay
+from cvs.checker.search import linearizable
+from cvs.errors import SpecificationError
+from cvs.model.definitions import table_from_json, view_from_json
+from cvs.report.load import Loaded, load
+from cvs.report.summary import Document, known_level, summarize, summarize_foreign
+
+BUDGET = 100_000
+
+
+def audit(
+    paths: Iterable[Path],
+    *,
+    expected: dict[str, str] | None = None,
+    views: Iterable[str] | None = None,
+    reference: str = "writers",
+    budget: int = BUDGET,
+) -> tuple[Document, Judgement | None, Loaded]:
+    """Judge one run of files; a history of another system has registers only, and no judgement of levels."""
+    for level in (expected or {}).values():
+        if not known_level(level):
+            raise SpecificationError(
+                f"no level is called {level!r}", next_step="converged, weak, strong, complete"
+            )
+    if reference not in REFERENCES:
+        raise SpecificationError(f"no reference is called {reference!r}", next_step=" or ".join(REFERENCES))
+    loaded = load(paths)
+    if loaded.foreign is not None:
+        found = {
+            key: linearizable(operations, loaded.foreign.initial, budget=budget * 20)
+            for key, operations in loaded.foreign.registers.items()
+        }
+        count = sum(map(len, loaded.foreign.registers.values()))
+        passed = loaded.foreign.passed_over
+        return summarize_foreign(found, loaded.files, operations=count, passed_over=passed), None, loaded
+    judgement = judge_events(loaded.events, views=views, reference=reference, budget=budget)
+    judgement.run.name = judgement.run.name or loaded.name
+    return summarize(judgement, loaded.files, expected or {}), judgement, loaded
+
+
+def judge_events(
+    events: list[Any], *, views: Iterable[str] | None = None, reference: str = "writers", budget: int = BUDGET
+) -> Judgement:
+    """Judge events by the definitions that they carry themselves."""
+    run = replay(events)
+    if views is not None and (strangers := set(views) - set(run.views)):
+        raise SpecificationError(
+            f"no view {', '.join(sorted(strangers))} in this run",
+            next_step=f"it has {', '.join(sorted(run.views))}",
+        )
+    if reference == "absorbed":
+        run = absorbed_order(run)
+    tables = {table.name: table for table in map(table_from_json, run.tables)}
+
+    def meaning(view: ViewRun) -> Meaning | None:
+        if view.definition is None or "relation" not in view.definition:
+            return None
+        return DefinitionMeaning(view_from_json(view.definition), tables)
+
+    return judge(run, meaning, budget=budget, views=views, reference=reference)

@@ -1,0 +1,93 @@
+"""A finding in sentences. Facts come from the witness; only the wording here may change freely."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cvs.checker.judge import Judged
+from cvs.checker.verdict import Finding, Verdict
+
+_BECAUSE = {
+    "final": "at the end it showed {shown}, but the view of the last base state is {expected}",
+    "state": "it showed {state}, which is the view of no base state at all",
+    "prefix": "up to there one rising sequence of base states explains it; {state} cannot continue any of them",
+    "pair": "it showed {earlier} and later {state}: no base state of the first is older than one of the second",
+    "held": "by its own certificates it held contributions of different versions of one base record there",
+}
+
+
+def explain(finding: Finding, judged: Judged | None) -> str:
+    """Say why, in one or two sentences."""
+    subject = name_of(finding)
+    if finding.verdict is Verdict.UNDECIDED:
+        return (
+            f"{subject}: {finding.property} could not be decided: {finding.reason or 'no reason recorded'}."
+        )
+    if finding.verdict is Verdict.HOLDS:
+        return f"{subject}: {finding.property} holds ({finding.tier})."
+    witness = finding.witness
+    if witness is None:
+        return f"{subject}: {finding.property} is violated."
+    because = _because(witness.kind, witness.facts, witness.positions, judged)
+    where = f" (event {finding.event:,})" if finding.event else ""
+    needs = f" [{finding.reason}]" if finding.reason else ""
+    return f"{subject} is not {_adjective(finding.property)}{needs}: {because}{where}."
+
+
+def name_of(finding: Finding) -> str:
+    """Name what the finding is about."""
+    if finding.key is not None:
+        return f'view "{finding.view}", record {shown_key(finding.key)}'
+    what = "what snapshots saw of " if finding.granularity == "snapshots" else "the whole of "
+    return f'{what}view "{finding.view}"'
+
+
+def shown_key(key: tuple[Any, ...]) -> str:
+    """Write a view key."""
+    return ", ".join(map(repr, key)) if key else "()"
+
+
+def _adjective(name: str) -> str:
+    return {
+        "linearizability": "linearizable",
+        "no-future": "free of versions from the future",
+        "certificates": "truly certified",
+        "weak": "weakly consistent",
+        "strong": "strongly consistent",
+        "strong-pairwise": "strongly consistent even pairwise",
+    }.get(name, name)
+
+
+def _because(kind: str, facts: Mapping[str, Any], positions: tuple[int, ...], judged: Judged | None) -> str:
+    if kind in ("order", "certificate"):
+        return str(facts.get("why", "the order in time contradicts it"))
+    told: dict[str, str] = {name: shown_value(value) for name, value in facts.items()}
+    if judged is not None and positions:
+        states = judged.subject.states
+        told["state"] = shown_value(states[min(positions[-1], len(states) - 1)].value)
+        told["earlier"] = shown_value(states[positions[0]].value)
+    if kind not in _BECAUSE:
+        return "see the witness"
+    return _BECAUSE[kind].format_map(_Blank(told))
+
+
+class _Blank(dict[str, str]):
+    def __missing__(self, key: str) -> str:
+        return "something"
+
+
+def shown_value(value: Any, *, limit: int = 160) -> str:
+    """Write a frozen row, or the rows of a whole view, as a person would; long ones are cut, and say so."""
+    text = _shown(value)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "no record"
+    if isinstance(value, frozenset):
+        pairs = sorted(value, key=repr)
+        if all(isinstance(p, tuple) and len(p) == 2 and isinstance(p[0], str) for p in pairs):
+            return "(" + ", ".join(f"{name}={inner!r}" for name, inner in pairs) + ")"
+        if all(isinstance(p, tuple) and len(p) == 2 for p in pairs):
+            return "{" + "; ".join(f"{shown_key(key)}: {_shown(row)}" for key, row in pairs) + "}"
+    return repr(value)

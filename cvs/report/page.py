@@ -1,0 +1,213 @@
+"""One page a run: base time-lines, managers, view records, outcomes, levels over time; data first, then
+HTML.
+"""
+
+from typing import Any
+
+from cvs.checker.classify import Judgement
+from cvs.checker.judge import Judged
+from cvs.checker.replay import ENDLESS, Attempt, Run
+from cvs.checker.verdict import Verdict
+from cvs.report.explain import explain, shown_key, shown_value
+from cvs.report.skeleton import page
+from cvs.report.text import TITLES
+
+DRAWN = 10_000
+Document = dict[str, Any]
+
+
+def run_page(judgement: Judgement, document: Document, *, query: str = "") -> str:
+    """Return the page of a judged run."""
+    data = page_data(judgement, document)
+    data["query"] = query
+    return page(f"{data['title']} · cvs", data, body="run.html", style="run.css", script="run.js")
+
+
+def page_data(judgement: Judgement, document: Document) -> Document:
+    """Return what the page draws, and what it leaves out."""
+    run = judgement.run
+    violations, undecided = _news(judgement)
+    drawing = _Drawing(run, {v["lane"] for v in violations})
+    everything = drawing.everything()
+    events = _chosen(everything, [v["event"] for v in violations if v["event"]])
+    lanes = drawing.used(events)
+    return {
+        "title": f"run {document['run']}",
+        "about": (
+            f"{document['processes']} processes · {len(document['views'])} views · {document['events']:,} events · "
+            f"{document['seconds']:,.3f} s · base time-line: {document['reference']} · cvs {document['tool']}"
+        ),
+        "granularities": [
+            {
+                "title": TITLES[g["granularity"]],
+                "level": g["level"]["proved"]
+                if g["level"]["proved"] == g["level"]["not_refuted"]
+                else f"{g['level']['proved']} … {g['level']['not_refuted']}",
+                "properties": [
+                    {"name": p["property"], "verdict": p["verdict"]}
+                    for p in g["properties"]
+                    if p["property"] != "staleness"
+                ],
+            }
+            for g in document["granularities"]
+        ],
+        "from": run.first_time,
+        "until": max(run.last_time, run.first_time + 1),
+        "lanes": lanes,
+        "events": events,
+        "strips": [_strip(j, run) for j in judgement.judged if j.subject.granularity != "record"],
+        "violations": violations,
+        "undecided": undecided,
+        "omitted": _omitted(len(everything), len(events)),
+    }
+
+
+def _omitted(total: int, drawn: int) -> str:
+    if total == drawn:
+        return f"All {total:,} operations of the run are drawn."
+    return (
+        f"{drawn:,} of {total:,} operations are drawn: those nearest to the first violation (or the first ones). "
+        f"The verdict is about all {total:,}."
+    )
+
+
+def _news(judgement: Judgement) -> tuple[list[Document], list[str]]:
+    places = {(j.subject.view, j.subject.granularity, j.subject.key): j for j in judgement.judged}
+    violations, undecided = [], []
+    for finding in judgement.findings:
+        judged = places.get((finding.view, finding.granularity, finding.key))
+        if finding.reason.startswith("needs "):
+            continue
+        if finding.verdict is Verdict.VIOLATED:
+            lane = ("view", finding.view, finding.key)
+            sentence = explain(finding, judged)
+            violations.append({"event": finding.event, "sentence": sentence, "lane": lane})
+        elif finding.verdict is Verdict.UNDECIDED and finding.property != "staleness":
+            undecided.append(explain(finding, judged))
+    violations.sort(key=lambda v: (v["event"] is None, v["event"] or 0))
+    return violations, undecided
+
+
+class _Drawing:
+    """Gives every base record, process and view record a lane, and every operation its place."""
+
+    def __init__(self, run: Run, violated: set[Any]) -> None:
+        self.run = run
+        self.violated = violated
+        self.lanes: dict[Any, Document] = {}
+
+    def lane(self, kind: str, *name: Any) -> Any:
+        """Return the name of a lane, making it if it is new."""
+        key = (kind, *name)
+        if key not in self.lanes:
+            words = {"base": "{} {}", "process": "{}", "view": "{} {}"}[kind]
+            shown = [shown_key(part) if isinstance(part, tuple) else str(part) for part in name]
+            self.lanes[key] = {"name": words.format(*shown), "kind": kind, "violated": key in self.violated}
+        return key
+
+    def everything(self) -> list[Document]:
+        """List every operation of the run in the order of its events."""
+        found = []
+        for record, timeline in self.run.timelines.items():
+            for number, version in enumerate(timeline.versions[1:], timeline.first + 1):
+                before = timeline.versions[number - timeline.first - 1].row
+                detail = [("version", str(number)), ("before", _row(before)), ("after", _row(version.row))]
+                entry = self._entry(version.event, "base", version.called, version.returned, detail)
+                found.append({**entry, "l": self.lane("base", *record), "s": _row(version.row)})
+        for view in self.run.views.values():
+            for view_record in view.records.values():
+                found += [self._attempt(a) for a in view_record.attempts]
+            reads = [*view.whole_reads, *(r for v in view.records.values() for r in v.reads)]
+            for read in reads:
+                rows = frozenset((k, shown_value(_frozen(r))) for k, r in read.rows.items())
+                detail = [
+                    ("view", view.name),
+                    ("rows", shown_value(rows)),
+                    ("signature", str(read.signature)),
+                ]
+                entry = self._entry(read.event, "read", read.called, read.returned, detail)
+                entry["l"] = self.lane("process", read.process)
+                if read.key is not None:
+                    entry["v"] = self.lane("view", view.name, read.key)
+                found.append(entry)
+        return sorted(found, key=lambda e: e["e"])
+
+    def _attempt(self, attempt: Attempt) -> Document:
+        detail = [
+            ("view record", f"{attempt.view} {shown_key(attempt.key)}"),
+            ("process", attempt.process),
+            ("expected", str(attempt.expected)),
+            ("new", str(attempt.new)),
+            ("after", _row(attempt.row)),
+        ]
+        if attempt.seen is not None:
+            detail.append(("returned", str(attempt.seen)))
+        detail += [
+            ("absorbed", f"{a.table} {shown_key(a.key)}: version {a.from_version} → {a.to_version}")
+            for a in attempt.absorbed
+        ]
+        entry = self._entry(attempt.event, attempt.outcome.value, attempt.called, attempt.returned, detail)
+        entry["l"] = self.lane("process", attempt.process)
+        entry["v"] = self.lane("view", attempt.view, attempt.key)
+        entry["s"] = _row(attempt.row)
+        return entry
+
+    def _entry(
+        self, event: int, kind: str, called: int, returned: int, detail: list[tuple[str, str]]
+    ) -> Document:
+        opened = returned >= ENDLESS
+        end = self.run.last_time if opened else min(returned, self.run.last_time)
+        start = max(called, self.run.first_time)
+        return {"e": event, "k": kind, "t0": start, "t1": max(start, end), "open": opened, "d": detail}
+
+    def used(self, events: list[Document]) -> list[Document]:
+        """Keep the lanes something is drawn on: base records on top, then processes, then view records."""
+        rank = {"base": 0, "process": 1, "view": 2}
+        names = {e["l"] for e in events} | {e["v"] for e in events if "v" in e}
+        ordered = sorted(names, key=lambda n: (rank[n[0]], not self.lanes[n]["violated"], repr(n[1:])))
+        place = {name: i for i, name in enumerate(ordered)}
+        for event in events:
+            event["l"] = place[event["l"]]
+            if "v" in event:
+                event["v"] = place[event["v"]]
+        return [self.lanes[name] for name in ordered]
+
+
+def _frozen(row: dict[str, Any]) -> frozenset[tuple[str, str]]:
+    return frozenset((name, repr(value)) for name, value in row.items())
+
+
+def _row(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "no record"
+    text = ", ".join(f"{name}={value!r}" for name, value in row.items())
+    return text if len(text) <= 200 else f"{text[:199]}…"
+
+
+def _chosen(events: list[Document], violations: list[int]) -> list[Document]:
+    """Keep the operations nearest to the first violation."""
+    if len(events) <= DRAWN:
+        return events
+    centre = min(violations, default=events[0]["e"])
+    nearest = sorted(events, key=lambda e: abs(e["e"] - centre))[:DRAWN]
+    return sorted(nearest, key=lambda e: e["e"])
+
+
+def _strip(judged: Judged, run: Run) -> Document:
+    """Return the level of a whole view over time: whether each state is a base state, and how far behind."""
+    torn = {p for first, last, _ in judged.torn for p in range(first, last + 1)}
+    times = sorted(
+        run.timelines[record].versions[first - run.timelines[record].first].returned
+        for record, numbers in zip(judged.lattice.records, judged.lattice.numbers, strict=True)
+        for first, _ in numbers[1:]
+    )
+    states, known = [], 0
+    for position, state in enumerate(judged.subject.states[: DRAWN // 2]):
+        while known < len(times) and times[known] <= state.returned:
+            known += 1
+        held = sum(judged.lattice.compress(judged.lineage.cuts[position])) if judged.lineage.cuts else known
+        start = max(state.returned, run.first_time) if state.returned < ENDLESS else run.last_time
+        states.append({"t": start, "ok": position not in torn, "lag": max(0, known - held), "e": state.event})
+    name = judged.subject.granularity
+    title = f"{judged.subject.view}: {'whole view' if name == 'view' else name}"
+    return {"title": title, "states": states}

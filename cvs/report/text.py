@@ -1,0 +1,121 @@
+"""One screen: what was judged, the properties, the level, the worst news in words, the next command."""
+
+from typing import Any
+
+from cvs.report.explain import shown_key
+
+Document = dict[str, Any]
+TITLES = {"record": "by view record", "view": "by whole view", "snapshots": "by snapshot"}
+_MARKS = {"holds": "holds", "violated": "VIOLATED", "undecided": "undecided"}
+
+
+def screen(document: Document, *, paths: str, finding: str | None = None) -> str:
+    """Return the text of a verdict."""
+    if "registers" in document:
+        return _registers(document)
+    lines = [_head(document), ""]
+    for granularity in document["granularities"]:
+        lines += _granularity(granularity)
+    levels = " · ".join(
+        f"{_interval(g['level'])} {TITLES[g['granularity']]}" for g in document["granularities"]
+    )
+    expected = ", ".join(f"{level} {TITLES[g]}" for g, level in document["expected"].items())
+    lines += [
+        f"level: {levels or 'nothing to judge'}" + (f"   (expected: {expected})" if expected else ""),
+        "",
+    ]
+    news = _news(document, finding)
+    lines += [f"  {sentence}" for sentence in news]
+    windows = document["torn_windows"]
+    if windows:
+        longest = max(w["nanoseconds"] for w in windows)
+        lines.append(f"  {len(windows)} torn windows, the longest {longest / 1e6:,.3f} ms.")
+    lines += [""] if news or windows else []
+    worst = _worst_property(document)
+    details = f"cvs audit {paths} --finding {worst}" if worst and not finding else f"cvs audit {paths} --json"
+    lines.append(f"  Details:  {details}        Picture:  cvs report {paths}")
+    return "\n".join(lines)
+
+
+def _head(document: Document) -> str:
+    parts = (
+        f"{document['processes']} processes · {len(document['views'])} views · {document['events']:,} events · "
+        f"{document['seconds']:,.3f} s"
+    )
+    return f"run {document['run']}   {parts}   base time-line: {document['reference']}"
+
+
+def _granularity(granularity: Document) -> list[str]:
+    lines = [f"  {TITLES[granularity['granularity']]}"]
+    for found in granularity["properties"]:
+        total = found["holds"] + found["violated"] + found["undecided"]
+        worst = found["worst"]
+        mark = _MARKS[found["verdict"]]
+        where = f"{total:,} of {total:,}" if found["verdict"] == "holds" else _where(found, worst, total)
+        if found["property"] == "staleness" and "versions_behind" in found:
+            mark = f"{found['versions_behind']:,} versions"
+            where = f"at most, and {found['nanoseconds_behind'] / 1e6:,.3f} ms behind what had returned"
+        elif found["property"] == "staleness":
+            continue
+        elif str(worst["reason"]).startswith("needs "):
+            mark, where = (
+                "not reached",
+                f"({worst['reason']})" if found["verdict"] == "violated" else "(undecided)",
+            )
+        lines.append(f"    {found['property']:<24} {mark:<12} {where}")
+    return [*lines, ""]
+
+
+def _where(found: Document, worst: Document, total: int) -> str:
+    number = found[found["verdict"]]
+    key = f", record {shown_key(tuple(worst['key']))}" if worst["key"] is not None else ""
+    after = f", at event {worst['event']:,}" if worst["event"] else ""
+    why = f": {worst['reason']}" if worst["reason"] else ""
+    return f'{number:,} of {total:,}: view "{worst["view"]}"{key}{after}{why} [{worst["tier"]}]'
+
+
+def _interval(level: Document) -> str:
+    if level["proved"] == level["not_refuted"]:
+        return str(level["proved"])
+    return f"between {level['proved']} and {level['not_refuted']}"
+
+
+def _news(document: Document, finding: str | None) -> list[str]:
+    """Tell the worst of each property; of one property asked for, everything."""
+    told = []
+    for granularity in document["granularities"]:
+        for found in granularity["properties"]:
+            if finding is not None:
+                if found["property"] == finding:
+                    told += [f["sentence"] for f in found["findings"][:50]] or [found["worst"]["sentence"]]
+            elif found["verdict"] == "violated" and not found["worst"]["reason"].startswith("needs "):
+                told.append(found["worst"]["sentence"])
+    return list(dict.fromkeys(told)) if finding is not None else list(dict.fromkeys(told))[:4]
+
+
+def _worst_property(document: Document) -> str | None:
+    for verdict in ("violated", "undecided"):
+        for granularity in document["granularities"]:
+            for found in granularity["properties"]:
+                if found["verdict"] == verdict and not found["worst"]["reason"].startswith("needs "):
+                    return str(found["property"])
+    return None
+
+
+def _registers(document: Document) -> str:
+    bad = [r for r in document["registers"] if r["verdict"] != "holds"]
+    lines = [
+        (
+            f"{document['operations']:,} operations on {len(document['registers']):,} registers, "
+            f"{document['lines_passed_over']:,} lines passed over"
+        ),
+        "",
+        f"  linearizability   {_MARKS[document['linearizability']]}",
+    ]
+    for register in bad[:10]:
+        at = f" at line {register['event']:,}" if register["event"] else ""
+        why = f": {register['reason']}" if register["reason"] else ""
+        lines.append(f"    register {register['key']!r} {register['verdict']}{at}{why}")
+    if len(bad) > 10:
+        lines.append(f"    and {len(bad) - 10:,} more: add --json")
+    return "\n".join(lines)

@@ -1,0 +1,107 @@
+"""The picture: its data, its escaping, its honesty about what it leaves out; and a real headless Chromium."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cvs.report import page as pages
+from cvs.report.audit import judge_events
+from cvs.report.page import page_data, run_page
+from cvs.report.skeleton import embedded_json
+from cvs.report.summary import summarize
+from tests.unit.report.sample import EVIL, good, violated
+
+
+def test_no_value_can_leave_the_data_element() -> None:
+    text = embedded_json({"a": EVIL, "b": "&amp;\u2028"})
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text)["a"] == EVIL
+
+
+def test_every_operation_has_a_lane_and_violations_point_at_events() -> None:
+    found = judge_events(violated())
+    data = page_data(found, summarize(found, [], {}))
+    kinds = [lane["kind"] for lane in data["lanes"]]
+    assert kinds == sorted(kinds, key=["base", "process", "view"].index)
+    assert {e["k"] for e in data["events"]} == {"base", "applied", "rejected"}
+    drawn = {e["e"] for e in data["events"]}
+    assert data["violations"]
+    assert {v["event"] for v in data["violations"] if v["event"]} <= drawn
+    assert not all(state["ok"] for state in data["strips"][0]["states"])
+
+
+def test_what_is_left_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "DRAWN", 4)
+    found = judge_events(good())
+    data = page_data(found, summarize(found, [], {}))
+    assert len(data["events"]) == 4
+    assert data["omitted"].startswith("4 of 10 operations")
+
+
+def _browser() -> str:
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    assert found, "no Chromium on this machine: install one (apt-get install chromium) to run this test"
+    return found
+
+
+def _dom(page: Path, folder: Path, fragment: str = "") -> str:
+    run = subprocess.run(
+        [
+            _browser(), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}",
+            "--virtual-time-budget=3000", "--window-size=1400,900", "--dump-dom", f"{page.as_uri()}{fragment}",
+        ],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    return run.stdout
+
+
+def _panel(dom: str) -> str:
+    found = re.search(r'<aside id="panel">(.*?)</aside>', dom, re.S)
+    assert found, dom[:2000]
+    return html.unescape(found[1])
+
+
+@pytest.mark.slow
+def test_in_a_real_browser_it_opens_jumps_and_filters(tmp_path: Path) -> None:
+    found = judge_events(violated())
+    document = summarize(found, [], {})
+    page = tmp_path / "run.html"
+    page.write_text(run_page(found, document), encoding="utf-8")
+    dom = _dom(page, tmp_path)
+    assert '<body data-ready="10">' in dom
+    assert "<title>broken" not in dom
+    assert "violations" in _panel(dom)
+    first = next(v for v in page_data(found, document)["violations"] if v["event"])
+    assert f"event {first['event']}" in _panel(_dom(page, tmp_path, f"#e{first['event']}"))
+    page.write_text(run_page(found, document, query="v 'b'"), encoding="utf-8")
+    assert "1 events of 10" in _dom(page, tmp_path)
+
+
+@pytest.mark.slow
+def test_in_a_real_browser_ten_thousand_events_are_drawn(tmp_path: Path) -> None:
+    events = many(10_500)
+    found = judge_events(events)
+    page = tmp_path / "run.html"
+    page.write_text(run_page(found, summarize(found, [], {})), encoding="utf-8")
+    assert '<body data-ready="10000">' in _dom(page, tmp_path)
+
+
+def many(number: int) -> list[object]:
+    from cvs.history import events as ev
+    from cvs.model.definitions import definition_to_json
+    from tests.agree.problems import Recorder
+    from tests.stories.views import VIEWS
+
+    run = Recorder()
+    view = definition_to_json(VIEWS["rows"])
+    run.events[0] = ev.RunStarted(process="w", time=0, run="many", views=(view,))
+    for index in range(number // 2):
+        key = f"k{index % 200}"
+        version = run.base(key, {"k": key, "x": 1, "y": index})
+        run.write(key, {"k": key, "x": 1, "y": index}, [(key, version - 1, version)])
+    return run.rest()
