@@ -17,7 +17,9 @@ from cvs.report.text import screen
     RUN is a history of ours (files of all its processes, or a folder), or one history of another system:
     Jepsen EDN or console log, elle-cli JSON, Porcupine's logs.
 
-    Example: cvs audit run.ndjson --expect strong
+    \b
+    Example:
+      cvs audit run.ndjson --expect strong
     """
 )
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))

@@ -13,7 +13,9 @@ from cvs.report.page import run_page
 @click.command(
     help="""Judge a recorded run and write one HTML page that opens from disk, without network.
 
-    Example: cvs report run.ndjson --output run.html
+    \b
+    Example:
+      cvs report run.ndjson --output run.html
     """
 )
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
