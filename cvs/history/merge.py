@@ -1,0 +1,126 @@
+"""Files of several processes as one history.
+
+Clocks differ: events of two processes are ordered only where their times are further apart than both clocks'
+declared errors together; closer ones are concurrent. The merged list is in order of time, and within a process
+in the order in which the process saw things, whatever its clock did.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from cvs.history import events as ev
+from cvs.history.validate import Checked, Complaint
+from cvs.model.cql_type import CqlType, parse_type
+from cvs.model.definitions import table_from_json
+from cvs.model.types import normal, normal_row
+from cvs.model.views import BaseTable
+
+
+def merged(files: Sequence[Checked]) -> tuple[list[ev.AnyEvent], list[Complaint]]:
+    """Return the events of all files in order of time, and what is wrong between the files."""
+    histories = [_in_time(file.events) for file in files]
+    ordered = [
+        event for _, _, event in heapq.merge(*map(_numbered, histories, range(len(files))), key=_first_two)
+    ]
+    return ordered, list(_between(files))
+
+
+def _first_two(item: tuple[int, int, ev.AnyEvent]) -> tuple[int, int]:
+    return item[0], item[1]
+
+
+def _numbered(
+    history: Iterable[tuple[int, ev.AnyEvent]], number: int
+) -> Iterator[tuple[int, int, ev.AnyEvent]]:
+    return ((time, number, event) for time, event in history)
+
+
+def _in_time(events: Iterable[ev.AnyEvent]) -> Iterator[tuple[int, ev.AnyEvent]]:
+    """Pair events with a time that never goes back, so that a file keeps its own order."""
+    latest = None
+    for event in events:
+        latest = event.time if latest is None else max(latest, event.time)
+        yield latest, event
+
+
+def clock_errors(events: Iterable[ev.AnyEvent]) -> dict[str, int]:
+    """Return the declared error of each process's clock, in nanoseconds."""
+    return {event.process: event.clock_error for event in events if isinstance(event, ev.RunStarted)}
+
+
+def surely_before(earlier: ev.AnyEvent, later: ev.AnyEvent, errors: dict[str, int]) -> bool:
+    """Say whether one event came before another under the declared clock errors."""
+    if earlier.process == later.process:
+        return earlier.time < later.time
+    slack = errors.get(earlier.process, 0) + errors.get(later.process, 0)
+    return later.time - earlier.time > slack
+
+
+def _between(files: Sequence[Checked]) -> Iterator[Complaint]:
+    first: ev.RunStarted | None = None
+    owners: dict[str, str] = {}
+    for file in files:
+        for line, event in zip(file.lines, file.events, strict=True):
+            if not isinstance(event, ev.RunStarted):
+                continue
+            if owners.setdefault(event.process, file.file) != file.file:
+                yield Complaint(
+                    file=file.file,
+                    line=line,
+                    what=f'process "{event.process}" also wrote {owners[event.process]}: its operations mix',
+                )
+            if first is not None and event.run != first.run:
+                yield Complaint(file=file.file, line=line, what=f'run "{event.run}", not "{first.run}"')
+            first = first or event
+
+
+def typed(events: Iterable[ev.AnyEvent]) -> Iterator[ev.AnyEvent]:
+    """Yield events with the values of base keys and rows in the types that the header's tables declare.
+
+    So a person may write a date as `"2026-01-31"`; what has no declared type stays as it is.
+    """
+    schema = _Schema()
+    for event in events:
+        if isinstance(event, ev.RunStarted):
+            for definition in event.tables:
+                schema.take(table_from_json(definition))
+        yield schema.typed(event) if schema.columns else event
+
+
+@dataclass(slots=True)
+class _Schema:
+    """The declared columns of base tables, and the columns of their keys."""
+
+    columns: dict[str, dict[str, CqlType]] = field(default_factory=dict)
+    keys: dict[str, tuple[CqlType, ...]] = field(default_factory=dict)
+
+    def take(self, table: BaseTable) -> None:
+        types = {name: parse_type(kind) for name, kind in table.columns}
+        self.columns[table.name] = types
+        self.keys[table.name] = tuple(types[name] for name in table.key)
+
+    def key(self, table: str, key: ev.Key) -> ev.Key:
+        types = self.keys.get(table, ())
+        if len(types) != len(key):
+            return key
+        return tuple(normal(kind, value) for kind, value in zip(types, key, strict=True))
+
+    def row(self, table: str, row: ev.Row | None) -> ev.Row | None:
+        return None if row is None else normal_row(self.columns.get(table, {}), row)
+
+    def typed(self, event: ev.AnyEvent) -> ev.AnyEvent:
+        changes: dict[str, object] = {}
+        if isinstance(event, ev.BaseUpdateCalled | ev.UpdateReceived):
+            changes["key"] = self.key(event.table, event.key)
+        if isinstance(event, ev.BaseUpdateCalled):
+            changes["row"] = self.row(event.table, event.row)
+        if isinstance(event, ev.TestAndSetCalled):
+            changes["absorbed"] = tuple(
+                msgspec.structs.replace(line, key=self.key(line.table, line.key)) for line in event.absorbed
+            )
+        if isinstance(event, ev.Checkpoint):
+            changes["base"] = tuple((t, self.key(t, k), v, self.row(t, r)) for t, k, v, r in event.base)
+        return msgspec.structs.replace(event, **changes) if changes else event
