@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
-
+from cvs.history.codec import line_of
 from cvs.history.events import Event
 
 
@@ -40,16 +39,11 @@ class FileRecorder:
 
     def record(self, event: Event) -> None:
         """Write the line in one system call."""
-        self._file.write(event_line(event))
+        self._file.write(line_of(event))
 
     def close(self) -> None:
         """Close the file; nothing was buffered."""
         self._file.close()
-
-
-def event_line(event: Event) -> bytes:
-    """Encode one event as one line."""
-    return msgspec.json.encode(event) + b"\n"
 
 
 Clock = Callable[[], int]
