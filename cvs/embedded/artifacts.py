@@ -28,6 +28,12 @@ FETCHERS = 4  # Ivy fetches one file at a time; a few of them side by side hide 
 FETCH_ATTEMPTS = 3
 BATCH_MAX = 8
 
+# Without the poms (our pins need none) Ivy asks for half the files. The repository has no address here: it is
+# Ivy's own default. A mirror is a settings file named by CVS_IVY_SETTINGS.
+IVY_SETTINGS = """<ivysettings><settings defaultResolver="public"/><resolvers>
+  <ibiblio name="public" m2compatible="true" usepoms="false"/></resolvers></ivysettings>
+"""
+
 Progress = Callable[[int, int], None]
 
 
@@ -72,7 +78,6 @@ def jars(name: str, *, cache: Path | None = None, progress: Progress | None = No
     wanted = lock(name)
     paths = [folder / artifact.file_name for artifact in wanted]
     if not all(path.exists() for path in paths):
-        folder.mkdir(parents=True, exist_ok=True)
         with _alone(folder):
             missing = [a for a in wanted if not (folder / a.file_name).exists()]
             _fetch(missing, folder, progress or (lambda _done, _total: None))
@@ -86,7 +91,17 @@ def class_path(name: str, *, progress: Progress | None = None) -> str:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    with (folder / ".lock").open("w") as handle:
+    """Let one process fetch at a time; a second one waits, then finds the jars there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = (folder / ".lock").open("w")
+    except OSError as fault:
+        raise MissingEnvironmentError(
+            f"the cache of jars cannot be written: {fault.strerror}",
+            where=str(folder),
+            next_step="set CVS_CACHE to a folder of yours",
+        ) from fault
+    with handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
@@ -131,21 +146,33 @@ def _fetch_batch(batch: list[Artifact], scratch: Path, folder: Path) -> None:
     raise MissingEnvironmentError(
         f"a jar could not be fetched: {absent.group}:{absent.name}:{absent.version}",
         where=message.strip().splitlines()[-1] if message.strip() else "no message from the resolver",
-        next_step="check the network, or copy the cache folder of a machine that has it (CVS_CACHE)",
+        next_step="check the network, name a mirror (CVS_IVY_SETTINGS), or copy another machine's CVS_CACHE",
     )
 
 
 def _run_ivy(batch: list[Artifact], place: Path) -> str:
     (place / "ivy.xml").write_text(_ivy_module(batch))
     pattern = str(place / "[organisation].[artifact]-[revision](-[classifier]).[ext]")
-    arguments = ["-ivy", str(place / "ivy.xml"), "-cache", str(place / "cache"), "-retrieve", pattern]
+    own_settings = place / "settings.xml"
+    own_settings.write_text(IVY_SETTINGS)
+    settings = os.environ.get("CVS_IVY_SETTINGS") or str(own_settings)
+    arguments = ["-settings", settings, "-ivy", str(place / "ivy.xml"), "-cache", str(place / "cache")]
+    arguments += ["-retrieve", pattern]
     done = subprocess.run(
-        [java(), "-jar", str(_ivy_jar()), "-warn", *arguments],
+        [java(), "-Xmx256m", "-jar", str(_ivy_jar()), "-warn", *arguments],
         capture_output=True,
         text=True,
         check=False,
     )
     return done.stdout + done.stderr
+
+
+def damaged(name: str) -> list[Path]:
+    """Return the cached jars of a set whose bytes are not the pinned ones (a broken disk, a helpful hand)."""
+    present = [
+        (cache_folder() / a.file_name, a) for a in lock(name) if (cache_folder() / a.file_name).exists()
+    ]
+    return [path for path, a in present if hashlib.sha256(path.read_bytes()).hexdigest() != a.sha256]
 
 
 def _keep(artifact: Artifact, fetched: Path, folder: Path) -> None:
@@ -187,6 +214,6 @@ def _ivy_dependency(module: tuple[str, str, str], artifacts: list[Artifact]) -> 
         for artifact in artifacts
     )
     return (
-        f'<dependency org={group} name={name} rev={version} transitive="false" conf="default->master">'
+        f'<dependency org={group} name={name} rev={version} transitive="false" conf="default->default">'
         f"{named}</dependency>"
     )

@@ -1,74 +1,148 @@
-"""A cluster of one to three real nodes on loopback addresses of its own, so that many can run at once."""
+"""A real cluster of one to a few nodes on this machine, for tests, demos and benches."""
 
 import random
 import shutil
 import socket
 import tempfile
+import time
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
-from cvs.embedded.configuration import NodeConfiguration
+from cassandra import ReadTimeout, Unavailable
+
+from cvs.embedded.configuration import STORAGE_PORT, NodeSettings, Place
+from cvs.embedded.cql import Client
+from cvs.embedded.namespaces import PrivateNetwork
 from cvs.embedded.node import Node
 from cvs.errors import MissingEnvironmentError
 
-NATIVE_PORT = 9042
-STORAGE_PORT = 7000
-ADDRESS_ATTEMPTS = 50
+JOIN_SECONDS = 120.0
+REPLICAS = 3  # of the keyspace system_distributed
 
 
 class EmbeddedCluster:
-    """Nodes that start and end together; without a folder of its user's, its data goes with it."""
+    """Nodes that start and end together; without a folder of its user's, its data goes with it.
+
+    Attributes:
+        nodes: the nodes, number 1 first.
+        folder: where they keep everything.
+
+    """
 
     def __init__(
-        self, *, size: int = 1, folder: Path | None = None, detached: bool = False, **options: str
+        self,
+        *,
+        size: int = 1,
+        folder: Path | None = None,
+        detached: bool = False,
+        private_network: bool = False,
+        addresses: list[str] | None = None,
+        **options: Any,
     ) -> None:
-        """Lay out `size` nodes; `options` are those of `NodeConfiguration` (heap, paxos_variant, …)."""
+        """Lay out `size` nodes; `options` are those of `NodeSettings` (heap, paxos_variant, yaml, …).
+
+        `private_network` puts each node into its own network namespace, which `cut` needs (root on Linux).
+        """
+        chooser = random.SystemRandom()
+        settings = NodeSettings(**options)
+        self._client: Client | None = None
         self._own_folder = folder is None
-        self.folder = folder or Path(tempfile.mkdtemp(prefix="cvs-cassandra-"))
-        prefix = _free_prefix(size)
-        addresses = [f"{prefix}.{number}" for number in range(1, size + 1)]
+        self.network = PrivateNetwork.start(size, chooser=chooser) if private_network else None
+        self.folder = Path(folder or tempfile.mkdtemp(prefix="cvs-cassandra-"))
+        ports = (settings.native_port, STORAGE_PORT)
+        if self.network:
+            addresses = [f"{self.network.prefix}.{number}" for number in range(1, size + 1)]
+        addresses = addresses or free_addresses(size, ports, chooser=chooser)
+        places = plan_places(self.folder, addresses, free_management_ports(size, chooser=chooser))
         self.nodes = [
             Node(
-                configuration=NodeConfiguration(
-                    folder=self.folder / f"node{number}",
-                    cluster_name="cvs",
-                    address=address,
-                    seeds=(addresses[0],),
-                    native_port=NATIVE_PORT,
-                    storage_port=STORAGE_PORT,
-                    jmx_port=_free_port(),
-                    **options,
-                ),
+                place=place,
+                settings=settings,
+                cluster_name="cvs",
+                enter=self.network.enter(place.number) if self.network else (),
                 detached=detached,
             )
-            for number, address in enumerate(addresses, start=1)
+            for place in places
         ]
 
-    @property
-    def contact_points(self) -> tuple[str, ...]:
-        """Return the addresses a driver connects to."""
-        return tuple(node.address for node in self.nodes)
-
     def start(self) -> "EmbeddedCluster":
-        """Start the seed, then the others side by side; return when all answer."""
+        """Start all nodes at once; return when all take clients and see each other."""
         try:
-            self.nodes[0].start()
-            self.nodes[0].wait_ready()
-            for node in self.nodes[1:]:
+            for node in self.nodes:
                 node.start()
+            for node in self.nodes:
                 node.wait_ready()
+            self.wait_joined()
         except BaseException:
             self.stop()
             raise
         return self
 
+    def wait_joined(self, seconds: float = JOIN_SECONDS) -> None:
+        """Wait until every running node takes every running node for up."""
+        running = [node for node in self.nodes if node.running]
+        deadline = time.monotonic() + seconds
+        for node in running:
+            while not sees(node, running):
+                if time.monotonic() > deadline:
+                    raise MissingEnvironmentError(
+                        f"node {node.number} does not see the others", where=str(node.log)
+                    )
+                time.sleep(0.3)
+
+    @property
+    def contact_points(self) -> tuple[str, ...]:
+        """Addresses to give to a driver."""
+        return tuple(node.address for node in self.nodes)
+
+    @property
+    def native_port(self) -> int:
+        """The CQL port, the same on every node."""
+        return self.nodes[0].native_port
+
+    @property
+    def client(self) -> Client:
+        """A plain CQL client to the whole cluster, made at first use."""
+        if self._client is None:
+            self._client = Client(self.contact_points, self.native_port)
+        return self._client
+
+    def cql(self, statement: str, parameters: Iterable[Any] | None = None) -> list[Any]:
+        """Run one statement at QUORUM and give its rows."""
+        return self.client.run(statement, parameters)
+
+    def cut(self, number: int, others: Iterable[int] | None = None) -> None:
+        """Drop all packets between a node and the others (or some of them); clients still reach it."""
+        for other in self._others(number, others):
+            self._private().cut(number, other)
+
+    def heal(self, number: int, others: Iterable[int] | None = None) -> None:
+        """Undo `cut`."""
+        for other in self._others(number, others):
+            self._private().heal(number, other)
+
+    def _others(self, number: int, others: Iterable[int] | None) -> list[int]:
+        everyone = [node.number for node in self.nodes if node.number != number]
+        return everyone if others is None else [other for other in others if other != number]
+
+    def _private(self) -> PrivateNetwork:
+        assert self.network is not None, "start the cluster with private_network=True to cut nodes apart"
+        return self.network
+
     def stop(self) -> None:
-        """End every node; remove the data if the folder is ours."""
+        """End every node and remove the data if the folder is ours."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
         for node in self.nodes:
             if self._own_folder:
                 node.kill()
             else:
                 node.stop()
+        if self.network is not None:
+            self.network.close()
         if self._own_folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -81,25 +155,67 @@ class EmbeddedCluster:
         self.stop()
 
 
-def _free_prefix(size: int) -> str:
-    """Find a 127.a.b in which nobody listens where our nodes will."""
-    chooser = random.SystemRandom()
-    for _ in range(ADDRESS_ATTEMPTS):
-        prefix = f"127.{chooser.randint(1, 254)}.{chooser.randint(0, 254)}"
-        if all(
-            _free(f"{prefix}.{number}", port)
-            for number in range(1, size + 1)
-            for port in (NATIVE_PORT, STORAGE_PORT)
-        ):
-            return prefix
-    raise MissingEnvironmentError(
-        "no free loopback addresses for a cluster",
-        where=f"127.a.b.1..{size}, ports {NATIVE_PORT} and {STORAGE_PORT}",
-        next_step="end servers that listen on all addresses",
-    )
+def sees(node: Node, others: list[Node]) -> bool:
+    """Say whether a node knows the others as members, and, where all three replicas run, reaches them all."""
+    wanted = {other.address for other in others}
+    with Client([node.address], node.native_port, only_these=True) as client:
+        rows = client.run("SELECT address, status_with_port FROM system_views.gossip_info", consistency="ONE")
+        if not wanted <= {row.address for row in rows if (row.status_with_port or "").startswith("NORMAL")}:
+            return False
+        return len(others) < REPLICAS or reaches_all(client)
 
 
-def _free(address: str, port: int) -> bool:
+def reaches_all(client: Client) -> bool:
+    """Read something that every node of three has a copy of, at ALL: gossip status alone may be old news."""
+    try:
+        client.run(
+            "SELECT status FROM system_distributed.view_build_status "
+            "WHERE keyspace_name = '' AND view_name = ''",
+            consistency="ALL",
+        )
+    except (Unavailable, ReadTimeout):
+        return False
+    return True
+
+
+def plan_places(folder: Path, addresses: list[str], management_ports: list[int]) -> list[Place]:
+    """Give each node its folder, address and ports; all are seeds, so that they may start at once."""
+    return [
+        Place(
+            number=number,
+            address=address,
+            cluster_size=len(addresses),
+            seeds=tuple(addresses),
+            management_port=port,
+            folder=folder / f"node{number}",
+        )
+        for number, (address, port) in enumerate(zip(addresses, management_ports, strict=True), start=1)
+    ]
+
+
+def free_addresses(nodes: int, ports: Iterable[int], *, chooser: random.Random) -> list[str]:
+    """Choose loopback addresses 127.x.y.1.. on which nothing uses the ports."""
+    wanted = list(ports)
+    for _ in range(1000):
+        prefix = f"127.{chooser.randrange(1, 255)}.{chooser.randrange(255)}"
+        addresses = [f"{prefix}.{number}" for number in range(1, nodes + 1)]
+        if all(port_free(address, port) for address in addresses for port in wanted):
+            return addresses
+    raise MissingEnvironmentError("no free loopback address was found", where="127.0.0.0/8")
+
+
+def free_management_ports(nodes: int, *, chooser: random.Random) -> list[int]:
+    """Choose free ports for JMX, which listens on 127.0.0.1 whatever the node's address is."""
+    ports: list[int] = []
+    while len(ports) < nodes:
+        port = chooser.randrange(10_000, 32_000)  # below the range that outgoing connections take
+        if port not in ports and port_free("127.0.0.1", port):
+            ports.append(port)
+    return ports
+
+
+def port_free(address: str, port: int) -> bool:
+    """Say whether something could listen there now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -107,10 +223,3 @@ def _free(address: str, port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

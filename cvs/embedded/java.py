@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cvs.errors import MissingEnvironmentError
 
-SUPPORTED = (11, 17)  # Cassandra 5.0's own list; 21 starts only with a security manager switch, 24 not at all
+SUPPORTED = 17  # because it is the newest that both Cassandra 5.0 and Spark 3.5 run on
 MEND = "install a Java 17 runtime, or point JAVA_HOME at one"
 
 
@@ -19,9 +19,10 @@ def java() -> str:
     if not found or not shutil.which(found):
         raise MissingEnvironmentError("Java is not here", where=home or "PATH", next_step=MEND)
     version = java_version(found)
-    if version not in SUPPORTED:
+    if version != SUPPORTED:
+        age = "old" if version < SUPPORTED else "new"
         raise MissingEnvironmentError(
-            f"Java {version} cannot run Cassandra 5.0, which supports {' and '.join(map(str, SUPPORTED))}",
+            f"Java {version} is too {age} for Cassandra 5.0 with Spark 3.5: {SUPPORTED} is needed",
             where=found,
             next_step=MEND,
         )

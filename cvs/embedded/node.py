@@ -1,150 +1,185 @@
-"""One real Cassandra node as a child process: start, stop, kill, pause, resume, start again with its data.
+"""One real Cassandra node: a `CassandraDaemon` of its own JVM, and what tests do to it."""
 
-The node dies with its parent (the kernel sends it a signal), unless it is started `detached`; so a crashed test
-leaves nothing behind.
-"""
-
-import ctypes
-import os
 import signal
 import socket
 import subprocess
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from cvs.embedded.artifacts import jars
-from cvs.embedded.configuration import NodeConfiguration
+from cvs.embedded.artifacts import class_path, jars
+from cvs.embedded.configuration import (
+    NodeSettings,
+    Place,
+    jvm_flags,
+    module_flags,
+    write_configuration,
+)
 from cvs.embedded.java import java
+from cvs.embedded.processes import RunningProcess
 from cvs.errors import MissingEnvironmentError
 
-READY_SECONDS_MAX = 120
-STOP_SECONDS_MAX = 30
-PR_SET_PDEATHSIG = 1
-
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def _die_with_parent() -> None:
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+DAEMON = "org.apache.cassandra.service.CassandraDaemon"
+NODETOOL = "org.apache.cassandra.tools.NodeTool"
+READY_SECONDS = 180.0  # because a machine shared by many may be ten times slower than a quiet one
 
 
 @dataclass(slots=True, kw_only=True)
 class Node:
-    """A node and its process, if it runs."""
+    """One node of a cluster; it dies with this process unless it is started detached."""
 
-    configuration: NodeConfiguration
+    place: Place
+    settings: NodeSettings
+    cluster_name: str
+    enter: Sequence[str] = ()
     detached: bool = False
-    process: "subprocess.Popen[bytes] | None" = None
+    process: RunningProcess | None = field(default=None, init=False)
 
     @property
     def address(self) -> str:
-        """Return the loopback address it listens on."""
-        return self.configuration.address
+        """Where clients reach it."""
+        return self.place.address
+
+    @property
+    def number(self) -> int:
+        """Count nodes from 1."""
+        return self.place.number
 
     @property
     def native_port(self) -> int:
-        """Return the CQL port."""
-        return self.configuration.native_port
+        """The port of CQL clients."""
+        return self.settings.native_port
 
     @property
     def cdc_raw(self) -> Path:
-        """Return the folder in which its commit-log segments appear."""
-        return self.configuration.folder / "cdc_raw"
+        """Where the node puts commit-log segments with changes of CDC tables."""
+        return self.place.cdc_raw
 
     @property
     def log(self) -> Path:
-        """Return the file with all it says."""
-        return self.configuration.folder / "logs" / "system.log"
+        """What the node said so far."""
+        return self.place.log
 
     @property
     def running(self) -> bool:
-        """Say whether its process lives."""
-        return self.process is not None and self.process.poll() is None
+        """Say whether its process is there (paused counts)."""
+        return self.process is not None and self.process.alive
 
     def start(self) -> None:
-        """Start the process; `wait_ready` waits for it."""
-        self.configuration.write()
-        class_path = jars("cassandra")
-        jamm = next(path for path in class_path if "jamm" in path.name)
-        command = [
-            java(),
-            *self.configuration.java_flags(jamm),
-            "-cp",
-            os.pathsep.join([str(self.configuration.folder / "conf"), *map(str, class_path)]),
-            "org.apache.cassandra.service.CassandraDaemon",
-        ]
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # so that Ctrl-C in the terminal is ours to handle
-                preexec_fn=None if self.detached else _die_with_parent,  # noqa: PLW1509 -- because it only calls prctl
-            )
+        """Begin to start; `wait_ready` waits. Data of an earlier life in the same folder is kept."""
+        if self.running:
+            return
+        write_configuration(self.place, self.settings, self.cluster_name)
+        begin = RunningProcess.detached if self.detached else RunningProcess.owned
+        self.process = begin(daemon_command(self.place, self.settings, self.enter), output=self.log)
 
-    def wait_ready(self, *, seconds_max: float = READY_SECONDS_MAX) -> None:
-        """Wait until it answers on the CQL port, or say why it does not."""
-        deadline = time.monotonic() + seconds_max
-        while time.monotonic() < deadline:
-            if not self.running:
-                raise MissingEnvironmentError(
-                    f"the Cassandra node ended while starting: {self._last_words()}",
-                    where=str(self.log),
-                    next_step="read that log",
-                )
-            if self.answers():
-                return
-            time.sleep(0.2)
-        raise MissingEnvironmentError(
-            f"the Cassandra node did not answer within {seconds_max:.0f} s: {self._last_words()}",
-            where=f"{self.address}:{self.native_port}",
-            next_step=f"read {self.log}",
-        )
-
-    def answers(self) -> bool:
-        """Say whether something listens on its CQL port."""
-        try:
-            with socket.create_connection((self.address, self.native_port), timeout=1):
-                return True
-        except OSError:
-            return False
+    def wait_ready(self, seconds: float = READY_SECONDS) -> None:
+        """Wait until clients can connect; a node that ended instead is an error with its last words."""
+        wait_for_port(self.place, self.native_port, lambda: self.running, seconds)
 
     def stop(self) -> None:
-        """Ask it to end (commit log flushed), then make it."""
-        self._end(signal.SIGTERM)
+        """Drain and stop, as an operator would."""
+        if self.process is not None:
+            self.process.end()
 
     def kill(self) -> None:
-        """Kill it as a power cut of the process would: no flush, no goodbye."""
-        self._end(signal.SIGKILL)
+        """End it like a power cut (kill -9)."""
+        if self.process is not None:
+            self.process.kill()
+
+    def restart(self) -> None:
+        """Start it again with its data and wait until it is ready."""
+        if self.running:
+            self.stop()
+        self.start()
+        self.wait_ready()
 
     def pause(self) -> None:
-        """Stop its clock: it keeps its connections and answers nothing."""
-        self._signal(signal.SIGSTOP)
+        """Freeze it: connections stay open, nothing is answered."""
+        assert self.process is not None
+        self.process.send(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
-        self._signal(signal.SIGCONT)
+        """Let a paused node go on."""
+        assert self.process is not None
+        self.process.send(signal.SIGCONT)
 
-    def _signal(self, number: signal.Signals) -> None:
-        assert self.process is not None, "the node was never started"
-        if self.process.poll() is None:
-            self.process.send_signal(number)
+    def nodetool(self, *words: str, seconds: float = 120.0) -> str:
+        """Run Cassandra's own management tool on this node and give what it printed."""
+        done = subprocess.run(
+            nodetool_command(self.place, self.enter, words),
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise MissingEnvironmentError(
+                f"nodetool {' '.join(words)} failed", where=(done.stdout + done.stderr)[-500:]
+            )
+        return done.stdout
 
-    def _end(self, number: signal.Signals) -> None:
-        if self.process is None:
-            return
-        self._signal(signal.SIGCONT)
-        self._signal(number)
-        try:
-            self.process.wait(STOP_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.process = None
 
-    def _last_words(self) -> str:
-        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
-        telling = [line for line in lines if line.startswith(("ERROR", "Error", "Exception", "Caused by"))]
-        return (telling or lines or ["it said nothing"])[-1].strip()[:300]
+def daemon_command(place: Place, settings: NodeSettings, enter: Sequence[str]) -> list[str]:
+    """Build the command line of a node; with `tmpfs_size` its storage is a small disk of its own."""
+    jamm = next(jar for jar in jars("cassandra") if jar.name.startswith("com.github.jbellis.jamm-"))
+    words = [java(), *jvm_flags(place, settings, jamm), "-cp", class_path("cassandra"), DAEMON]
+    if not settings.tmpfs_size:
+        return [*enter, *words]
+    mount = f'mount -t tmpfs -o size={settings.tmpfs_size} cvs "{place.storage}" && exec "$@"'
+    return [*enter, "unshare", "-m", "sh", "-c", mount, "sh", *words]
+
+
+def nodetool_command(place: Place, enter: Sequence[str], words: Sequence[str]) -> list[str]:
+    """Build the command line of nodetool for a node."""
+    conf = place.folder / "conf"
+    properties = {
+        "logback.configurationFile": str(conf / "logback-tools.xml"),
+        "cassandra.config": (conf / "cassandra.yaml").as_uri(),
+        "cassandra.storagedir": str(place.storage),
+        "user.home": str(place.folder),  # because it writes its command history there
+    }
+    start = [*enter, java(), "-Xmx64m", "-XX:TieredStopAtLevel=1", *module_flags()]
+    start += [f"-D{name}={value}" for name, value in properties.items()]
+    return [*start, "-cp", class_path("cassandra"), NODETOOL, "-p", str(place.management_port), *words]
+
+
+def port_open(address: str, port: int) -> bool:
+    """Say whether something listens there."""
+    try:
+        with socket.create_connection((address, port), timeout=1.0):
+            return True
+    except OSError:
+        return False
+
+
+def wait_for_port(place: Place, port: int, running: Callable[[], bool], seconds: float) -> None:
+    """Wait for a node's native port, watching that its process lives."""
+    deadline = time.monotonic() + seconds
+    while not port_open(place.address, port):
+        if not running():
+            raise MissingEnvironmentError(
+                f"node {place.number} ended while starting: {last_words(place.log)}",
+                where=str(place.log),
+                next_step="read its log",
+            )
+        if time.monotonic() > deadline:
+            raise MissingEnvironmentError(
+                f"node {place.number} was not ready after {seconds:.0f} s",
+                where=str(place.log),
+                next_step="read its log; is the machine very busy?",
+            )
+        time.sleep(0.1)
+
+
+def last_words(log: Path) -> str:
+    """Pick the line of a log that most likely says why a node ended."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        return "it left no log"
+    for number in reversed(range(len(lines))):
+        if lines[number].startswith(("ERROR", "Error", "Exception", "FATAL")):
+            return " ".join(lines[number : number + 2])[:400]
+    return (lines or ["it said nothing"])[-1][:400]

@@ -1,59 +1,90 @@
-"""A real node starts, keeps its data over kill -9, and dies with its parent."""
+"""Real nodes do what the fixtures promise: start, die, pause, come back with data, be cut and healed."""
 
-import subprocess
-import sys
 import time
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
-from cassandra.cluster import Cluster, Session
+from cassandra import OperationTimedOut, ReadTimeout, Unavailable
+from cassandra.cluster import NoHostAvailable
 
-from cvs.embedded.cluster import EmbeddedCluster
+from cvs.embedded.cluster import EmbeddedCluster, sees
+from cvs.embedded.cql import Client
+from cvs.embedded.node import Node
 
 pytestmark = pytest.mark.cluster
 
 
-def connect(cluster: EmbeddedCluster) -> Session:
-    return Cluster(cluster.contact_points).connect()
+@pytest.fixture
+def client(cassandra_node: Node) -> Iterator[Client]:
+    with Client([cassandra_node.address], cassandra_node.native_port) as client:
+        yield client
 
 
-def test_a_killed_node_keeps_what_was_acknowledged() -> None:
-    """kill -9 and a start with the same data lose no acknowledged write."""
-    with EmbeddedCluster(size=1) as cluster:
-        session = connect(cluster)
-        session.execute(
-            "create keyspace k with replication={'class':'SimpleStrategy','replication_factor':1}"
-        )
-        session.execute("create table k.t (a int primary key)")
-        for number in range(20):
-            session.execute("insert into k.t (a) values (%s)", (number,))
-        session.cluster.shutdown()
-        node = cluster.nodes[0]
-        node.kill()
-        assert not node.running
-        node.start()
-        node.wait_ready()
-        again = connect(cluster)
-        assert again.execute("select count(*) from k.t").one()[0] == 20
-        again.cluster.shutdown()
-    assert not cluster.folder.exists()
+def test_a_node_answers_and_is_set_up_for_cvs(client: Client) -> None:
+    settings = {row.name: row.value for row in client.run("SELECT name, value FROM system_views.settings")}
+    assert client.run("SELECT release_version FROM system.local")[0].release_version == "5.0.8"
+    assert settings["paxos_variant"] == "v2"
+    assert settings["paxos_state_purging"] == "repaired"
+    assert settings["cdc_enabled"] == "true"
 
 
-def test_a_node_dies_with_its_parent(tmp_path: Path) -> None:
-    """When the process that started a node is killed, nothing is left behind."""
-    program = (
-        "import sys, time\nfrom pathlib import Path\nfrom cvs.embedded.cluster import EmbeddedCluster\n"
-        f"c = EmbeddedCluster(folder=Path({str(tmp_path)!r}))\nc.nodes[0].start()\n"
-        "print(c.nodes[0].process.pid, flush=True)\ntime.sleep(60)\n"
+def test_changes_of_a_cdc_table_arrive_in_the_raw_folder(cassandra_node: Node, client: Client) -> None:
+    client.run(
+        "CREATE KEYSPACE house_cdc WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
     )
-    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
-    child = int(parent.stdout.readline())
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    for _ in range(50):
-        if not Path(f"/proc/{child}/cmdline").exists() or not Path(f"/proc/{child}/cmdline").read_bytes():
-            return
+    client.run("CREATE TABLE house_cdc.t (k int PRIMARY KEY, v text) WITH cdc = true")
+    client.run("INSERT INTO house_cdc.t (k, v) VALUES (1, 'remembered-by-cdc')")
+    raw = cassandra_node.cdc_raw
+    deadline = time.monotonic() + 10
+    while not any(b"remembered-by-cdc" in file.read_bytes() for file in raw.glob("*.log")):
+        assert time.monotonic() < deadline
         time.sleep(0.1)
-    raise AssertionError(f"node {child} outlived its parent")
+    assert list(raw.glob("*_cdc.idx"))
+
+
+def test_three_nodes_survive_kill_pause_and_cut(cassandra_cluster: EmbeddedCluster) -> None:
+    first, second, third = cassandra_cluster.nodes
+    cassandra_cluster.cql(
+        "CREATE KEYSPACE house WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}"
+    )
+    cassandra_cluster.cql("CREATE TABLE house.t (k int PRIMARY KEY, v int)")
+    cassandra_cluster.cql("INSERT INTO house.t (k, v) VALUES (1, 1)")
+    with Client([first.address], first.native_port, only_these=True) as client:
+        read = "SELECT v FROM house.t WHERE k = 1"
+
+        third.kill()
+        assert not third.running
+        client.run("INSERT INTO house.t (k, v) VALUES (1, 2)")
+        with pytest.raises((Unavailable, ReadTimeout)):
+            client.run(read, consistency="ALL")
+        third.restart()
+        cassandra_cluster.wait_joined()
+        assert client.run(read, consistency="ALL")[0].v == 2
+
+        second.pause()
+        with pytest.raises((Unavailable, ReadTimeout)):
+            client.run(read, consistency="ALL")
+        second.resume()
+        cassandra_cluster.wait_joined()
+
+        cassandra_cluster.cut(1)
+        with pytest.raises((Unavailable, ReadTimeout, OperationTimedOut, NoHostAvailable)):
+            client.run(read, consistency="QUORUM")
+        assert client.run("SELECT release_version FROM system.local", consistency="ONE")
+        cassandra_cluster.heal(1)
+        cassandra_cluster.wait_joined()
+        assert client.run(read, consistency="ALL")[0].v == 2
+    assert sees(first, [first, second, third])
+
+
+def test_many_clusters_have_addresses_of_their_own() -> None:
+    """Two clusters laid out at once share no address and no management port."""
+    one, two = EmbeddedCluster(size=3), EmbeddedCluster(size=3)
+    try:
+        assert not set(one.contact_points) & set(two.contact_points)
+        ports = [node.place.management_port for node in (*one.nodes, *two.nodes)]
+        assert len(set(ports)) == 6
+    finally:
+        one.stop()
+        two.stop()
+    assert not one.folder.exists()
