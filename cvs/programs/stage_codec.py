@@ -17,6 +17,7 @@ from uuid import UUID
 import msgspec
 
 from cvs.model.identity import canonical
+from cvs.model.values import Duration, duration_of
 
 Value = Any  # because a column may hold any CQL value
 Values = tuple[Value, ...]
@@ -53,6 +54,7 @@ _DECODERS: dict[int, Callable[[bytes], Value]] = {
     7: _tuple,
     8: _frozenset,
     9: _dict,
+    10: _text(duration_of),
 }
 
 
@@ -68,6 +70,8 @@ def _wrap(value: Value) -> Value:
         return _extension(3, value.isoformat().encode())
     if isinstance(value, IPv4Address | IPv6Address):
         return _extension(5 if value.version == 4 else 6, str(value).encode())
+    if isinstance(value, Duration):
+        return _extension(10, str(value).encode())
     if isinstance(value, list | tuple):
         return _extension(7, pack(value))
     if isinstance(value, set | frozenset):

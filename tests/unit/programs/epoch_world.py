@@ -45,7 +45,7 @@ class World:
 
     case: Case
     chance: random.Random
-    door: MemoryDoor = field(init=False)
+    door: Any = None  # any door; in memory unless given
     program: Program = field(init=False)
     base: dict[str, dict[Any, dict[str, Any]]] = field(init=False)
     feed: list[Written] = field(default_factory=list)
@@ -54,7 +54,7 @@ class World:
     def __post_init__(self) -> None:
         plan = self.case.plan
         keys = {p.table: tuple([n for n, _ in p.columns].index(k) for k in p.key) for p in plan.publications}
-        self.door = MemoryDoor(keys=keys)
+        self.door = self.door or MemoryDoor(keys=keys)
         self.program = Program.of(
             plan,
             [reader(base) for base in plan.bases],
@@ -177,7 +177,7 @@ class Driver:
         """Send one request; False if there is nothing left to do."""
         if self.done or self.stopped:
             return False
-        self.answers.append(self.world.door.answer(self.requests[len(self.answers)]))
+        self.answers.append(self.world.door([self.requests[len(self.answers)]])[0])
         if len(self.answers) == len(self.requests):
             self._advance(self.answers)
         return True

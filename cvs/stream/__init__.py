@@ -1,0 +1,1 @@
+"""The pipeline on real parts: epochs over Cassandra, driven by Spark Structured Streaming."""

@@ -1,0 +1,243 @@
+"""Base tables: from captured changes to DELTA's input, and from DELTA's images to rows.
+
+Only here are serialized values read: DELTA itself compares bytes. Clusterings travel as packed tuples of
+serialized values; paths of collection elements carry a leading dot, so that an empty one is still a path.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from cvs.capture import changes as captured
+from cvs.capture.changes import Change, Kind, TableDefinition, split_key
+from cvs.errors import SpecificationError, StoreError
+from cvs.model.cql_bytes import decode_cql
+from cvs.model.cql_type import CqlType, parse_type
+from cvs.model.types import normal
+from cvs.model.views import BaseTable
+from cvs.programs.delta import (
+    NEVER,
+    Cell,
+    Deletion,
+    Liveness,
+    PartitionImage,
+    RangeDeletion,
+    RowImage,
+    Visible,
+    no_ranges,
+)
+from cvs.programs.epoch_run import BaseReader
+from cvs.programs.stage_codec import Value, Values, pack, unpack
+from cvs.programs.stage_delta import DeltaInput, PartitionChanges
+
+PATH = b"."
+STOPS = {
+    Kind.TRUNCATION: "the table was truncated",
+    Kind.DROPPED: "the table was dropped",
+    Kind.GAP: "changes were lost before they could be captured",
+}
+
+
+def base_table(definition: TableDefinition) -> BaseTable:
+    """Return a captured table as the model's words have it."""
+    return BaseTable(
+        name=definition.full_name,
+        columns=tuple((name, str(kind)) for name, kind in types_of(definition).items()),
+        partition_key=tuple(column.name for column in definition.partition_key),
+        clustering_key=tuple(column.name for column in definition.clustering),
+    )
+
+
+def types_of(definition: TableDefinition) -> dict[str, CqlType]:
+    """Return the parsed type of each column, user types spelled out."""
+    user_types = {it.name: it.fields for it in definition.user_types}
+    return {column.name: parse_type(column.type, user_types) for column in definition.columns}
+
+
+def base_reader(definition: TableDefinition, table: BaseTable, *, delta: str, buckets: int) -> BaseReader:
+    """Return what only the schema knows: how to decode rows and to compare clusterings."""
+    decoder = _RowDecoder(definition, table)
+    clustered = bool(definition.clustering)
+    return BaseReader(
+        name=table.name,
+        delta=delta,
+        buckets=buckets,
+        decode=decoder.row,
+        headers=clustered,
+        inside=_Inside(definition, decoder) if clustered else no_ranges,
+    )
+
+
+def delta_input(
+    changes: Iterable[Change], definitions: Mapping[str, TableDefinition]
+) -> dict[str, DeltaInput]:
+    """Sort captured changes by base table, partition and row; `definitions` by the references in them."""
+    found: dict[str, DeltaInput] = {}
+    for change in changes:
+        definition = definitions.get(change.definition)
+        if definition is None:
+            continue
+        if change.kind in STOPS:
+            raise StoreError(
+                f"{STOPS[change.kind]}: {change.detail or 'views of it no longer follow'}",
+                where=definition.full_name,
+                next_step="rebuild its views in a new incarnation (`cvs repair`)",
+            )
+        if change.kind is Kind.SCHEMA:
+            continue
+        partition = found.setdefault(definition.full_name, {}).setdefault(change.key, PartitionChanges())
+        _take(change, partition, clustered=bool(definition.clustering))
+    return found
+
+
+def _take(change: Change, into: PartitionChanges, *, clustered: bool) -> None:
+    match change.kind:
+        case Kind.ROW:
+            clustering = pack(change.clustering) if clustered else b""
+            into.rows.setdefault(clustering, []).append(_image(change))
+        case Kind.STATIC:
+            into.header.append(PartitionImage(statics=_image(change)))
+        case Kind.PARTITION_DELETION:
+            deletion = _deletion(change.deletion)
+            if clustered:
+                into.header.append(PartitionImage(deletion=deletion))
+            else:  # because without clustering the partition is the row, and needs no record of its own
+                into.rows.setdefault(b"", []).append(RowImage(deletion=deletion))
+        case Kind.RANGE_DELETION:
+            into.header.append(PartitionImage(ranges=(_range(change),)))
+        case _:
+            raise AssertionError(f"a change of kind {change.kind.name} is no change of rows")
+
+
+def _image(change: Change) -> RowImage:
+    cells = [(it.column, PATH + it.path if it.path is not None else b"", _cell(it)) for it in change.cells]
+    complex_deletions = [(column, _deletion(it)) for column, it in change.complex_deletions]
+    liveness = change.liveness
+    return RowImage(
+        None if liveness is None else Liveness(liveness.write_time, liveness.ttl, _end(liveness.expires_at)),
+        _deletion(change.deletion) if change.deletion else None,
+        tuple(sorted(cells, key=lambda entry: entry[:2])),
+        tuple(sorted(complex_deletions)),
+    )
+
+
+def _cell(it: captured.Cell) -> Cell:
+    return Cell(it.write_time, it.value, it.ttl, _end(it.expires_at))
+
+
+def _end(second: int | None) -> int:
+    return NEVER if second is None else second
+
+
+def _deletion(it: captured.Deletion | None) -> Deletion:
+    assert it is not None, "a deletion without its time"
+    return Deletion(it.write_time, it.deleted_at)
+
+
+def _range(change: Change) -> RangeDeletion:
+    assert change.range is not None, "a range deletion without its range"
+    start, end = change.range.start, change.range.end
+    return RangeDeletion(
+        pack(start.values), start.inclusive, pack(end.values), end.inclusive, _deletion(change.deletion)
+    )
+
+
+FAST: dict[str, Callable[[bytes], Value]] = {
+    "text": bytes.decode,
+    "varchar": bytes.decode,
+    "ascii": bytes.decode,
+    "int": lambda data: int.from_bytes(data, "big", signed=True) if data else None,
+    "bigint": lambda data: int.from_bytes(data, "big", signed=True) if data else None,
+    "boolean": lambda data: data != b"\x00" if data else None,
+}
+"""Short cuts past the general decoder, for what most columns are."""
+
+
+class _RowDecoder:
+    """Decodes keys and visible columns of one table."""
+
+    def __init__(self, definition: TableDefinition, table: BaseTable) -> None:
+        self._definition = definition
+        self.types = types_of(definition)
+        names = [name for name, _ in table.columns]
+        if unknown := [name for name in names if name not in self.types]:
+            raise SpecificationError(f"{table.name} has no column {unknown[0]}", where=table.name)
+        self._partition = [column.name for column in definition.partition_key]
+        self.clustering = [column.name for column in definition.clustering]
+        self._place = {name: i for i, name in enumerate(names)}
+        self._width = len(names)
+        self._whole: dict[str, Callable[[bytes], Value]] = {
+            name: FAST.get(self.types[name].name) or partial(decode_cql, self.types[name]) for name in names
+        }
+
+    def row(self, partition: bytes, clustering: bytes, visible: Visible) -> Values:
+        """Return a row in the order of the table's columns."""
+        row: list[Value] = [None] * self._width
+        for name, data in zip(self._partition, split_key(self._definition, partition), strict=True):
+            row[self._place[name]] = self._whole[name](data)
+        if clustering:
+            for name, part in zip(self.clustering, unpack(clustering), strict=True):
+                row[self._place[name]] = None if part is None else self._whole[name](part)
+        for name, stored in visible.items():
+            place = self._place.get(name)
+            if place is None:
+                continue
+            row[place] = (
+                self._whole[name](stored) if isinstance(stored, bytes) else self._elements(name, stored)
+            )
+        return tuple(row)
+
+    def _elements(self, name: str, cells: Iterable[tuple[bytes, bytes]]) -> Value:
+        """Return a non-frozen collection or user type from its live cells."""
+        kind = self.types[name]
+        found = [(path[len(PATH) :], value) for path, value in cells]
+        if kind.name == "list":
+            found.sort(key=lambda cell: UUID(bytes=cell[0]).time)
+            return tuple(decode_cql(kind.parts[0], value) for _, value in found)
+        if kind.name == "set":
+            return normal(kind, [decode_cql(kind.parts[0], path) for path, _ in found])
+        if kind.name == "map":
+            key, value = kind.parts
+            return normal(kind, {decode_cql(key, path): decode_cql(value, data) for path, data in found})
+        fields = {int.from_bytes(path, "big"): data for path, data in found}
+        return tuple(decode_cql(part, fields.get(i)) for i, part in enumerate(kind.parts))
+
+
+class _Inside:
+    """Whether a row lies in a range deletion, by the table's own comparators."""
+
+    def __init__(self, definition: TableDefinition, decoder: _RowDecoder) -> None:
+        self._columns = [(column.name, column.descending) for column in definition.clustering]
+        self._kinds = [decoder.types[name] for name, _ in self._columns]
+
+    def __call__(self, deletion: RangeDeletion, clustering: bytes) -> bool:
+        """Compare prefixes component by component, DESC columns the other way round."""
+        row, start, end = unpack(clustering), unpack(deletion.start), unpack(deletion.end)
+        low = self._compare(row[: len(start)], start)
+        high = self._compare(row[: len(end)], end)
+        return (low > 0 or (low == 0 and deletion.start_inclusive)) and (
+            high < 0 or (high == 0 and deletion.end_inclusive)
+        )
+
+    def _compare(self, left: Values, right: Values) -> int:
+        for i, (a, b) in enumerate(zip(left, right, strict=True)):
+            if a == b:
+                continue
+            one, other = self._order(i, a), self._order(i, b)
+            if one != other:
+                return (1 if one > other else -1) * (-1 if self._columns[i][1] else 1)
+        return 0
+
+    def _order(self, place: int, data: bytes | None) -> Any:
+        kind = self._kinds[place]
+        if data is None:
+            return (0, 0)
+        value = decode_cql(kind, data)
+        if isinstance(value, UUID):
+            version = value.version or 0
+            return (1, (version, value.time if version == 1 else 0, value.bytes))
+        return (1, data if kind.name in BYTE_ORDERED else value)
+
+
+BYTE_ORDERED = {"ascii", "text", "varchar", "blob", "inet"}

@@ -1,0 +1,322 @@
+"""The epoch machines' requests, carried out on Cassandra: many statements in flight, few and large.
+
+Reads are repeated, puts are repeated (their write time is the epoch, so a repeated put is the same put), a
+test-and-set is sent once and its answer becomes an honest outcome: what is not surely applied or surely
+refused is unknown, and the machine resolves it by a SERIAL read.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from cassandra import ConsistencyLevel, InvalidRequest, Unauthorized
+from cassandra.concurrent import execute_concurrent
+from cassandra.query import BatchStatement, BatchType
+
+from cvs.errors import StoreError
+from cvs.model.cql_type import parse_type
+from cvs.model.layout import quoted
+from cvs.model.outcome import APPLIED, Outcome, OutcomeKind
+from cvs.model.signature import Signature
+from cvs.model.stages import Publication
+from cvs.model.types import native
+from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, SetBucket, StateRow
+from cvs.programs.stage_codec import Values
+from cvs.programs.stage_delta import PutImages, ReadImages
+from cvs.programs.stage_publish import PutRows
+from cvs.store.outcomes import outcome_of_error
+from cvs.store.session import CassandraSession
+
+IN_FLIGHT = 64
+ROWS_A_PUT = 100
+PUT_TRIES = 60
+TRY_SECONDS = 0.5
+SIGNATURE = "incarnation, epoch, chunk, last"
+ROW = "row, now, row_epoch, alive, before, before_epoch, alive_before"
+READ = f"SELECT {SIGNATURE}, {ROW} FROM"
+
+Statement = tuple[Any, Any]
+Check = Callable[[], None]
+
+
+@dataclass(slots=True)
+class Meter:
+    """Where a door's time went, and how much it carried: for benches and the status page."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, name: str, seconds: float, count: int) -> None:
+        """Add what one round took."""
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+        self.counts[name] = self.counts.get(name, 0) + count
+
+
+class CassandraDoor:
+    """One keyspace of state, DELTA and control, and any published tables."""
+
+    def __init__(
+        self,
+        session: CassandraSession,
+        *,
+        keyspace: str,
+        publications: Mapping[str, Publication],
+        check: Check = lambda: None,
+    ) -> None:
+        """`check` is asked before anything is sent: it stops a driver that slept through its deadline (H27)."""
+        self._session = session
+        self._keyspace = keyspace
+        self._publications = publications
+        self.check = check
+        self.meter = Meter()
+
+    def __call__(self, requests: list[Any]) -> list[Any]:
+        """Carry out a round: by kind, everything of a kind in flight together."""
+        self.check()
+        answers: list[Any] = [None] * len(requests)
+        kinds: dict[type, list[int]] = {}
+        for index, request in enumerate(requests):
+            kinds.setdefault(type(request), []).append(index)
+        for kind, places in kinds.items():
+            started = time.monotonic()
+            found = self._carry(kind, [requests[index] for index in places])
+            self.meter.add(kind.__name__, time.monotonic() - started, len(places))
+            for index, answer in zip(places, found, strict=True):
+                answers[index] = answer
+        return answers
+
+    def _carry(self, kind: type, requests: list[Any]) -> list[Any]:
+        if kind is ReadBucket:
+            return self._read_buckets(requests)
+        if kind is SetBucket:
+            return [_outcome(it) for it in self._all([self._set(r) for r in requests])]
+        if kind is ReadImages:
+            return self._read_images(requests)
+        statements = [s for r in requests for s in (self._images(r) if kind is PutImages else self._rows(r))]
+        self._repeated(statements)
+        return [None] * len(requests)
+
+    def _read_buckets(self, requests: list[ReadBucket]) -> list[BucketRead]:
+        statements = [(i, s) for i, r in enumerate(requests) for s in self._reads(r)]
+        found: list[list[Any]] = [[] for _ in requests]
+        for (index, _), rows in zip(statements, self._repeated([s for _, s in statements]), strict=True):
+            found[index].extend(rows)
+        answers = []
+        for request, rows in zip(requests, found, strict=True):
+            signatures = {row[:4] for row in rows}
+            if len(signatures) > 1:
+                answers += self._read_buckets([request])  # because two moments were seen: start again
+                continue
+            if not signatures:
+                raise StoreError(
+                    f"bucket {request.bucket} of {self._keyspace}.{request.table} has no signature",
+                    next_step="make a new incarnation: a signature that is gone looks like an untouched bucket",
+                )
+            answers.append(_bucket(rows))
+        return answers
+
+    def _reads(self, request: ReadBucket) -> Iterable[Statement]:
+        table = f"{self._keyspace}.{request.table}"
+        level = self._session.serial if request.serial else ConsistencyLevel.QUORUM
+        if request.everything:
+            yield self._bound(f"{READ} {table} WHERE bucket = ?", (request.bucket,), level)
+            return
+        keys = [SENTINEL, *request.keys]
+        for start in range(0, len(keys), ROWS_A_PUT):
+            part = keys[start : start + ROWS_A_PUT]
+            yield self._bound(f"{READ} {table} WHERE bucket = ? AND row IN ?", (request.bucket, part), level)
+        for prefix in request.prefixes:
+            text = f"{READ} {table} WHERE bucket = ? AND row >= ? AND row < ?"
+            yield self._bound(text, (request.bucket, prefix, beyond(prefix)), level)
+
+    def _set(self, request: SetBucket) -> Statement:
+        table = f"{self._keyspace}.{request.table}"
+        batch = BatchStatement(
+            batch_type=BatchType.UNLOGGED,
+            consistency_level=ConsistencyLevel.QUORUM,
+            serial_consistency_level=self._session.serial,
+        )
+        condition = self._session.prepared(
+            f"UPDATE {table} SET incarnation = ?, epoch = ?, chunk = ?, last = ? WHERE bucket = ? "
+            "IF incarnation = ? AND epoch = ? AND chunk = ? AND last = ?"
+        )
+        batch.add(condition, (*request.new.scalars, request.bucket, *request.expected.scalars))
+        put = self._session.prepared(f"INSERT INTO {table} (bucket, {ROW}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)")
+        for key, row in request.puts:
+            batch.add(
+                put,
+                (
+                    request.bucket,
+                    key,
+                    row.now,
+                    row.epoch,
+                    row.alive,
+                    row.before,
+                    row.before_epoch,
+                    row.alive_before,
+                ),
+            )
+        delete = (
+            self._session.prepared(f"DELETE FROM {table} WHERE bucket = ? AND row = ?")
+            if request.deletes
+            else None
+        )
+        for key in request.deletes:
+            batch.add(delete, (request.bucket, key))
+        return (batch, None)
+
+    def _read_images(self, requests: list[ReadImages]) -> list[dict[bytes, bytes]]:
+        statements: list[tuple[int, Statement]] = []
+        for index, request in enumerate(requests):
+            table = f"{self._keyspace}.{request.table}"
+            read = f"SELECT base_key, image FROM {table} WHERE bucket = ?"
+            for start in range(0, len(request.keys), ROWS_A_PUT):
+                part = list(request.keys[start : start + ROWS_A_PUT])
+                statements.append((index, self._bound(f"{read} AND base_key IN ?", (request.bucket, part))))
+            for prefix in request.prefixes:
+                if not prefix:
+                    statements.append((index, self._bound(read, (request.bucket,))))
+                    continue
+                text = f"{read} AND base_key >= ? AND base_key < ?"
+                statements.append((index, self._bound(text, (request.bucket, prefix, beyond(prefix)))))
+        answers: list[dict[bytes, bytes]] = [{} for _ in requests]
+        for (index, _), rows in zip(statements, self._repeated([s for _, s in statements]), strict=True):
+            answers[index].update(rows)
+        return answers
+
+    def _images(self, request: PutImages) -> Iterable[Statement]:
+        put = self._session.prepared(
+            f"INSERT INTO {self._keyspace}.{request.table} (bucket, base_key, image) VALUES (?, ?, ?) USING TIMESTAMP ?"
+        )
+        for start in range(0, len(request.images), ROWS_A_PUT):
+            part = request.images[start : start + ROWS_A_PUT]
+            values = [(request.bucket, key, image, request.write_time) for key, image in part]
+            yield _together([(put, one) for one in values])
+
+    def _rows(self, request: PutRows) -> Iterable[Statement]:
+        publication = self._publications[request.publication]
+        names = [name for name, _ in publication.columns]
+        columns = ", ".join(quoted(name) for name in names)
+        marks = ", ".join("?" for _ in names)
+        table = ".".join(quoted(part) for part in request.publication.split(".", 1))
+        put = self._session.prepared(f"INSERT INTO {table} ({columns}) VALUES ({marks}) USING TIMESTAMP ?")
+        where = " AND ".join(f"{quoted(name)} = ?" for name in publication.key)
+        delete = self._session.prepared(f"DELETE FROM {table} USING TIMESTAMP ? WHERE {where}")
+        places = [names.index(name) for name in publication.partition_key]
+        partitions: dict[str, list[Statement]] = {}
+        natives = [_native(kind) for _, kind in publication.columns]
+        for row in request.puts:
+            row = tuple(make(value) for make, value in zip(natives, row, strict=True))
+            partition = repr([row[place] for place in places])
+            partitions.setdefault(partition, []).append((put, (*row, request.write_time)))
+        of_key = [natives[names.index(name)] for name in publication.key]
+        for key in request.deletes:
+            key = tuple(make(value) for make, value in zip(of_key, key, strict=True))
+            partition = repr(list(key[: len(places)]))
+            partitions.setdefault(partition, []).append((delete, (request.write_time, *key)))
+        for statements in partitions.values():
+            for start in range(0, len(statements), ROWS_A_PUT):
+                yield _together(statements[start : start + ROWS_A_PUT])
+
+    def _bound(self, text: str, values: Values, level: int = ConsistencyLevel.QUORUM) -> Statement:
+        statement = self._session.prepared(text).bind(values)
+        statement.consistency_level = level
+        return (statement, None)
+
+    def _all(self, statements: list[Statement]) -> list[Any]:
+        """Send statements; return each one's rows, or the exception it ended in."""
+        done = execute_concurrent(
+            self._session.driver, statements, concurrency=IN_FLIGHT, raise_on_first_error=False
+        )
+        return [_rows_of(it.result_or_exc) for it in done]
+
+    def _repeated(self, statements: list[Statement]) -> list[Any]:
+        """Send reads and puts until each is answered: both mean the same however often they are sent."""
+        answers: list[Any] = [None] * len(statements)
+        waiting = list(range(len(statements)))
+        for _ in range(PUT_TRIES):
+            if not waiting:
+                return answers
+            again = []
+            for index, answer in zip(waiting, self._all([statements[i] for i in waiting]), strict=True):
+                if isinstance(answer, InvalidRequest | Unauthorized):
+                    raise StoreError(f"the cluster refuses a statement: {answer}") from answer
+                if isinstance(answer, Exception):
+                    again.append(index)
+                    failure = answer
+                else:
+                    answers[index] = answer
+            waiting = again
+            if waiting:
+                time.sleep(TRY_SECONDS)
+                self.check()
+        if not waiting:
+            return answers
+        raise StoreError(
+            f"the cluster does not answer: {failure}", next_step="see that a quorum of its nodes is up"
+        )
+
+
+def _native(kind: str) -> Callable[[Any], Any]:
+    """Return what turns a canonical value into what the driver takes; most types need nothing."""
+    cql = parse_type(kind)
+    return partial(native, cql) if cql.parts or cql.name == "inet" else _same
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def beyond(prefix: bytes) -> bytes:
+    """Return the smallest bytes greater than everything that begins with a prefix."""
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes([stripped[-1] + 1])
+
+
+def _together(statements: list[Statement]) -> Statement:
+    """Send statements of one partition as one."""
+    if len(statements) == 1:
+        ((statement, values),) = statements
+        return (statement.bind(values), None)
+    batch = BatchStatement(batch_type=BatchType.UNLOGGED, consistency_level=ConsistencyLevel.QUORUM)
+    for statement, values in statements:
+        batch.add(statement, values)
+    return (batch, None)
+
+
+def _rows_of(result: Any) -> Any:
+    if isinstance(result, Exception):
+        return result
+    try:
+        return list(result)
+    except Exception as failure:  # noqa: BLE001 -- because a later page can fail in every way a first one can
+        return failure
+
+
+def _bucket(rows: list[Any]) -> BucketRead:
+    incarnation, epoch, chunk, last = rows[0][:4]
+    found = {
+        row[4]: StateRow(
+            now=row[5] or b"",
+            epoch=row[6] or 0,
+            alive=bool(row[7]),
+            before=row[8] or b"",
+            before_epoch=row[9] or 0,
+            alive_before=bool(row[10]),
+        )
+        for row in rows
+        if row[4] is not None and row[4] != SENTINEL
+    }
+    signature = Signature(incarnation=incarnation, version=epoch, chunk=chunk, last=last)
+    return BucketRead(signature=signature, rows=found)
+
+
+def _outcome(answer: Any) -> Outcome:
+    """Say what is known after a test-and-set."""
+    if isinstance(answer, InvalidRequest | Unauthorized):
+        raise StoreError(f"the cluster refuses a test-and-set: {answer}") from answer
+    if isinstance(answer, Exception):
+        return outcome_of_error(answer)
+    return APPLIED if answer[0][0] else Outcome(kind=OutcomeKind.REJECTED)

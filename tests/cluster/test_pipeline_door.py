@@ -1,0 +1,68 @@
+"""The epoch machines on real Cassandra: the same worlds as in memory, with crashes and zombies between requests."""
+
+import random
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from cvs.embedded.node import Node
+from cvs.model.stages import Plan
+from cvs.programs.epoch import commit
+from cvs.programs.epoch_run import Program
+from cvs.programs.stage_bucket import drive
+from cvs.store.session import CassandraSession, ClusterAddress
+from cvs.stream.door import CassandraDoor
+from cvs.stream.tables import Names, create
+from tests.unit.programs.epoch_cases import CASES
+from tests.unit.programs.epoch_world import Case, Driver, World, as_shown, reader
+
+pytestmark = pytest.mark.cluster
+
+
+def world_on(node: Node, case: Case, seed: int) -> tuple[World, CassandraSession, Plan]:
+    session = CassandraSession(ClusterAddress(contact_points=(node.address,), port=node.native_port))
+    space = f"world_{uuid4().hex[:8]}"
+    plan = _in_keyspace(case.plan, space)
+    names = Names(keyspace=space)
+    create(session, plan, names)
+    door = CassandraDoor(session, keyspace=space, publications={p.table: p for p in plan.publications})
+    world = World(case, random.Random(seed), door)
+    bases = [replace(reader(base), delta=names.delta(base.name)) for base in plan.bases]
+    world.program = Program.of(plan, bases, {zone.name: names.state(zone.name) for zone in plan.zones})
+    return world, session, plan
+
+
+def _in_keyspace(plan: Plan, space: str) -> Plan:
+    (publication,) = plan.publications
+    return replace(plan, publications=(replace(publication, table=f"{space}.shown"),))
+
+
+@pytest.mark.parametrize("name", ["by_city", "left_join", "revenue", "intersect_all"])
+def test_epochs_on_cassandra_equal_the_view_of_the_base(cassandra_node: Node, name: str) -> None:
+    """Drivers die and sleep between requests, another runs the pin, sleepers wake: the rows are the recomputed ones."""
+    case = next(case for case in CASES if case.name == name)
+    world, session, plan = world_on(cassandra_node, case, 5)
+    (publication,) = plan.publications
+    sleepers: list[Driver] = []
+    for _ in range(4):
+        for _ in range(6):
+            world.write()
+        control = world.pinned()
+        for patience in (world.chance.randrange(6), 10_000):
+            driver = Driver.start(world, world.machine(control.pin))
+            for _ in range(patience):
+                if not driver.step():
+                    break
+            sleepers.append(driver)
+        assert driver.done
+        after = drive(commit(control, None), world.door)
+        assert after.committed == control.pin.epoch
+        for sleeper in sleepers[:-1]:
+            sleeper.finish()
+        found = session.execute(
+            f"SELECT {', '.join(n for n, _ in publication.columns)} FROM {publication.table}"
+        )
+        rows = [dict(zip([n for n, _ in publication.columns], row, strict=True)) for row in found]
+        assert as_shown(publication, rows) == world.expected()
+    session.close()

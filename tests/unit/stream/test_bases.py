@@ -1,0 +1,150 @@
+"""Captured changes become DELTA's input, and DELTA's images become rows, for every kind of column."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from cvs.capture.changes import (
+    Bound,
+    Cell,
+    Change,
+    Column,
+    ColumnKind,
+    Deletion,
+    Kind,
+    Liveness,
+    Range,
+    TableDefinition,
+)
+from cvs.errors import StoreError
+from cvs.model.cql_bytes import encode_cql
+from cvs.programs.delta import absorb
+from cvs.programs.epoch_run import BaseReader
+from cvs.stream.bases import base_reader, base_table, delta_input
+
+ROOM = ColumnKind.PARTITION_KEY
+AT = ColumnKind.CLUSTERING
+DEFINITION = TableDefinition(
+    id="1",
+    keyspace="home",
+    name="readings",
+    columns=(
+        Column(name="room", type="text", kind=ROOM, position=0),
+        Column(name="at", type="int", kind=AT, position=0, descending=True),
+        Column(name="owner", type="text", kind=ColumnKind.STATIC),
+        Column(name="tags", type="set<text>", kind=ColumnKind.REGULAR),
+        Column(name="steps", type="list<int>", kind=ColumnKind.REGULAR),
+        Column(name="limits", type="map<text, int>", kind=ColumnKind.REGULAR),
+        Column(name="value", type="double", kind=ColumnKind.REGULAR),
+    ),
+)
+FIRST, SECOND = (UUID(int=(1 << 76) + (t << 96)).bytes for t in (1, 2))
+
+
+def of(kind: str, value: Any) -> bytes:
+    found = encode_cql(kind, value)
+    assert found is not None
+    return found
+
+
+def row(at: int, *cells: Cell, time: int = 5) -> Change:
+    return Change(
+        kind=Kind.ROW,
+        definition="d",
+        key=b"hall",
+        clustering=(of("int", at),),
+        liveness=Liveness(time),
+        cells=cells,
+    )
+
+
+class Table:
+    """One partition of DELTA, moved on change by change."""
+
+    def __init__(self) -> None:
+        self.reader: BaseReader = base_reader(DEFINITION, base_table(DEFINITION), delta="d", buckets=1)
+        self.header: Any = None
+        self.rows: dict[bytes, Any] = {}
+        self.epoch = 0
+
+    def take(self, *changes: Change) -> dict[int, tuple[Any, ...] | None]:
+        """Absorb changes; return the rows that moved by `at`."""
+        self.epoch += 1
+        ((_, found),) = delta_input(changes, {"d": DEFINITION}).items()
+        (it,) = found.values()
+        done = absorb(
+            self.epoch,
+            0,
+            header=self.header,
+            rows=self.rows,
+            header_changes=it.header,
+            row_changes=it.rows,
+            inside=self.reader.inside,
+        )
+        self.header = done.header or self.header
+        self.rows |= done.rows
+        moved = {}
+        for one in done.emitted:
+            shown = one.now if one.now is not None else one.before
+            assert shown is not None
+            full = self.reader.decode(b"hall", one.clustering, shown)
+            moved[full[1]] = None if one.now is None else full
+        return moved
+
+
+def test_every_kind_of_column_is_read() -> None:
+    """Keys, plain cells, and the elements of non-frozen collections in their order."""
+    table = Table()
+    moved = table.take(
+        row(
+            7,
+            Cell("value", of("double", 1.5), 5),
+            Cell("tags", b"", 5, path=b"warm"),
+            Cell("tags", b"", 5, path=b""),
+            Cell("steps", of("int", 20), 5, path=SECOND),
+            Cell("steps", of("int", 10), 5, path=FIRST),
+            Cell("limits", of("int", 3), 5, path=b"low"),
+        )
+    )
+    assert moved == {7: ("hall", 7, None, ("", "warm"), (10, 20), (("low", 3),), 1.5)}
+
+
+def test_statics_change_every_row() -> None:
+    """A static cell shows in each row of the partition."""
+    table = Table()
+    table.take(row(1), row(2))
+    moved = table.take(
+        Change(kind=Kind.STATIC, definition="d", key=b"hall", cells=(Cell("owner", b"Eva", 6),))
+    )
+    assert {at: full and full[2] for at, full in moved.items()} == {1: "Eva", 2: "Eva"}
+
+
+def test_a_range_is_in_clustering_order() -> None:
+    """`at` is descending: a range from 3 (inclusive) to 1 (exclusive) holds 3 and 2."""
+    table = Table()
+    table.take(*(row(at) for at in range(5)))
+    bounds = Range(Bound((of("int", 3),), True), Bound((of("int", 1),), False))
+    moved = table.take(
+        Change(kind=Kind.RANGE_DELETION, definition="d", key=b"hall", range=bounds, deletion=Deletion(9, 9))
+    )
+    assert moved == {2: None, 3: None}
+    assert table.take(row(3, time=8), row(4, time=8)) == {}, "an older write comes late: it stays hidden"
+    assert list(table.take(row(3, time=10))) == [3]
+
+
+def test_a_partition_deletion_takes_all_rows() -> None:
+    """And stays, for what comes late."""
+    table = Table()
+    table.take(row(1), row(2))
+    gone = Change(kind=Kind.PARTITION_DELETION, definition="d", key=b"hall", deletion=Deletion(9, 9))
+    assert table.take(gone) == {1: None, 2: None}
+    assert table.take(row(3, time=8)) == {}
+
+
+def test_what_cannot_be_followed_stops_the_pipeline() -> None:
+    """TRUNCATE, DROP and gaps are never silently missed."""
+    for kind in (Kind.TRUNCATION, Kind.DROPPED, Kind.GAP):
+        with pytest.raises(StoreError, match=r"home\.readings"):
+            delta_input([Change(kind=kind, definition="d")], {"d": DEFINITION})
+    assert delta_input([Change(kind=Kind.TRUNCATION, definition="other")], {"d": DEFINITION}) == {}
