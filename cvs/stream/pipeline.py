@@ -83,7 +83,7 @@ class Pipeline:
         """Run one epoch if there is one to run; None: nothing to do."""
         control = self.control or self.start()
         if not control.pinned:
-            following = self._next(control.pin)
+            following = self.next_pin(control.pin)
             if following is None:
                 return None
             control = self.control = drive(pin_next(control, following), self.door)
@@ -94,7 +94,7 @@ class Pipeline:
         for watcher in self.watchers:
             watcher.ran(control, result)
         started = self.monotonic()
-        self.control = drive(commit(control, self._next(control.pin)), self.door)
+        self.control = drive(commit(control, self.next_pin(control.pin)), self.door)
         self._took("commit", started)
         check_ours(self.control, incarnation=self.names.incarnation, plan=self.plan_hash)
         for watcher in self.watchers:
@@ -123,7 +123,8 @@ class Pipeline:
     def _changes(self, pin: Pin) -> dict[str, DeltaInput]:
         return delta_input(read_pinned(self.feed, pin), _Known(self.feed, self.definitions))
 
-    def _next(self, last: Pin) -> Pin | None:
+    def next_pin(self, last: Pin) -> Pin | None:
+        """Return the pin for what the feed has beyond the last one; None if that is nothing."""
         heads = {stream: self.feed.head(stream) for stream in self.feed.streams()}
         found = next_pin(
             last,
