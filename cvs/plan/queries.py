@@ -9,7 +9,7 @@ from sqlglot import exp
 from cvs.model.expressions import Column, Expression
 from cvs.model.views import Distinct, Named, OrderBy, Project, Relation, SetOperation, TopK
 from cvs.plan.blocks import Block, Ctes, block
-from cvs.plan.constants import Typed
+from cvs.plan.constants import Typed, as_type
 from cvs.plan.grouping import Grouping, grouped
 from cvs.plan.refusal import refuse_extras, refused, shown
 from cvs.plan.scalars import Scalars
@@ -61,8 +61,8 @@ class Queries:
         relation: Relation = SetOperation(
             kind=kinds[type(node)],
             all=not node.args.get("distinct"),
-            left=left.relation,
-            right=right.relation,
+            left=_cast_to(fields, left),
+            right=_cast_to(fields, right),
         )
         result = Query(relation=relation, fields=fields)
         return _limited(node, result, Scalars(scope=_scope_of(result)))
@@ -254,6 +254,20 @@ def _count(node: exp.Expr, clause: str) -> int | None:
     if not isinstance(number, exp.Literal) or not str(number.this).isdigit():
         raise refused(node, f"{clause.upper()} is not a whole constant", f"write {clause.upper()} 10")
     return int(number.this)
+
+
+def _cast_to(fields: tuple[Field, ...], side: Query) -> Relation:
+    """Bring a side to the common types, so that equal values have equal bytes in the state."""
+    casts = [
+        as_type(Typed(Column(own.column), own.type), wanted.type).expression
+        for own, wanted in zip(side.fields, fields, strict=True)
+    ]
+    if all(isinstance(cast, Column) for cast in casts):
+        return side.relation
+    columns = tuple(
+        Named(name=own.column, expression=cast) for own, cast in zip(side.fields, casts, strict=True)
+    )
+    return Project(source=side.relation, columns=columns)
 
 
 def _merged(node: exp.Expr, left: Field, right: Field) -> str:

@@ -1,76 +1,162 @@
 """Horizontal merging: stages that route by the same values share one table, one read, one test-and-set.
 
-A stage joins the zone of its only source if what chooses its bucket is, through the edge, exactly what chose
-the bucket of the source: then all its input is already there (paper 004, algorithm 1).
+A stage may join a zone in two ways (paper 004, algorithm 1, and "views with the same key become one table"):
+
+- *below*: it reads a stage of the zone, and what chooses its bucket is, through the edge, what chose the
+  bucket there. Then that input is already in the bucket. An aggregate with no other input may group by more
+  columns than that: all rows of a group still are in one bucket.
+- *beside*: it reads the same source by the same key expressions as the zone's first stage. Then an epoch
+  touches the same buckets for both, and one test-and-set serves them.
+
+A zone runs when all its inputs are there, so a merge must not make two zones wait for each other.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, field
 
-from cvs.model.expressions import Column
+from cvs.model.expressions import Column, Expression
 from cvs.model.stages import AggregateStage, Edge, JoinStage, Stage, inputs
+
+Parts = list[tuple[str, ...]]
+"""For each part of a zone's key, the columns of a row that hold its value."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Group:
+    stages: list[Stage]
+    needs: "set[int]" = field(default_factory=set)  # places of the groups it reads
+    held: dict[str, Parts] = field(default_factory=dict)  # stage -> which output columns hold the key
+    routes: set[tuple[str, tuple[Expression, ...]]] = field(default_factory=set)
 
 
 def merged_zones(stages: list[Stage]) -> list[list[Stage]]:
     """Return the stages in groups that share a zone, in an order in which inputs come first."""
-    zones: list[list[Stage]] = []
-    home: dict[str, list[Stage]] = {}
+    groups: list[_Group] = []
+    home: dict[str, int] = {}
     for stage in stages:
-        sources = {edge.source for edge in inputs(stage)}
-        zone = home.get(next(iter(sources))) if len(sources) == 1 else None
-        fitted = _fitted(stage, zone, next(iter(sources))) if zone is not None else None
-        if zone is not None and fitted is not None:
-            zone.append(fitted)
-            home[stage.name] = zone
-        else:
-            zones.append([stage])
-            home[stage.name] = zones[-1]
-    return zones
+        chosen = _home(stage, groups, home)
+        if chosen is None:
+            chosen = len(groups)
+            groups.append(_Group(stages=[], routes=set(_routes(stage))))
+        group = groups[chosen]
+        group.held[stage.name] = _held(stage, group, first=not group.stages)
+        group.stages.append(stage)
+        group.needs |= {home[e.source] for e in inputs(stage) if home.get(e.source, chosen) != chosen}
+        home[stage.name] = chosen
+    return [groups[index].stages for index in _ordered(groups)]
 
 
-def _fitted(stage: Stage, zone: list[Stage], source: str) -> Stage | None:
-    """Return the stage with its key in the zone's order, or None if it routes by something else."""
-    if not isinstance(stage, AggregateStage) or not stage.group:
-        return None
-    upstream = next(s for s in zone if s.name == source)
-    wanted = routed_by(upstream, zone[0])
-    if wanted is None:
-        return None
-    orders = [_order(edge, stage.group, wanted) for edge in stage.inputs]
-    first = orders[0]
-    if first is None or any(order != first for order in orders):
-        return None
-    return replace(stage, group=first, output=_reordered(stage, first))
-
-
-def routed_by(stage: Stage, head: Stage) -> list[tuple[str, ...]] | None:
-    """Return, for each part of the zone's key, the output columns of a stage that hold it; None: not known."""
-    if isinstance(stage, JoinStage):
-        if stage.replicated or not stage.left_key or stage is not head:
-            return None
-        if stage.kind == "inner":
-            return [tuple(pair) for pair in zip(stage.left_key, stage.right_key, strict=True)]
-        if stage.kind in ("left", "semi", "anti"):
-            return [(name,) for name in stage.left_key]
-        return None
-    if isinstance(stage, AggregateStage):
-        return [(name,) for name in stage.group] if stage.group else None
+def _home(stage: Stage, groups: list[_Group], home: dict[str, int]) -> int | None:
+    """Return the place of the group a stage may join, those it reads first."""
+    sources = [home[edge.source] for edge in inputs(stage) if edge.source in home]
+    for index in dict.fromkeys(sources):
+        if _below(stage, groups[index]) and not _circular(stage, index, groups, home):
+            return index
+    routes = set(_routes(stage))
+    for index, group in enumerate(groups):
+        if routes & group.routes and not _circular(stage, index, groups, home):
+            return index
     return None
 
 
-def _order(edge: Edge, group: tuple[str, ...], wanted: list[tuple[str, ...]]) -> tuple[str, ...] | None:
-    """Return the group columns in the order of the zone's key, if they are the same values."""
-    if len(group) != len(wanted):
-        return None
-    held = {c.name: c.expression.name for c in edge.columns if isinstance(c.expression, Column)}
-    found: list[str] = []
-    for names in wanted:
-        match = [g for g in group if held.get(g) in names and g not in found]
-        if not match:
-            return None
-        found.append(match[0])
-    return tuple(found)
+def _circular(stage: Stage, index: int, groups: list[_Group], home: dict[str, int]) -> bool:
+    """Say whether a group would have to wait for itself."""
+    waiting = [home[e.source] for e in inputs(stage) if home.get(e.source, index) != index]
+    seen: set[int] = set()
+    while waiting:
+        current = waiting.pop()
+        if current == index:
+            return True
+        if current not in seen:
+            seen.add(current)
+            waiting += groups[current].needs
+    return False
 
 
-def _reordered(stage: AggregateStage, group: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    types = dict(stage.output)
-    return tuple((name, types[name]) for name in (*group, *(a.name for a in stage.aggregates)))
+def _below(stage: Stage, group: _Group) -> bool:
+    if isinstance(stage, JoinStage):
+        if stage.replicated or not stage.left_key:
+            return False
+        sides = ((stage.left, stage.left_key), (stage.right, stage.right_key))
+        return all(_exact(edge, key, group) for edges, key in sides for edge in edges)
+    if not isinstance(stage, AggregateStage) or not stage.group:
+        return False
+    if all(edge.source in group.held for edge in stage.inputs):
+        return all(_covers(edge, stage.group, group.held[edge.source]) for edge in stage.inputs)
+    return all(_exact(edge, stage.group, group) for edge in stage.inputs)
+
+
+def _exact(edge: Edge, key: tuple[str, ...], group: _Group) -> bool:
+    """Say whether rows of an edge from inside are in the bucket their key chooses; from outside they are routed."""
+    parts = group.held.get(edge.source)
+    if parts is None:
+        return edge.source not in {stage.name for stage in group.stages}
+    read = _read(edge)
+    return (
+        bool(parts)
+        and len(parts) == len(key)
+        and all(read.get(name) in names for name, names in zip(key, parts, strict=True))
+    )
+
+
+def _covers(edge: Edge, columns: tuple[str, ...], parts: Parts) -> bool:
+    read = {_read(edge).get(name) for name in columns}
+    return bool(parts) and all(read & set(names) for names in parts)
+
+
+def _held(stage: Stage, group: _Group, *, first: bool) -> Parts:
+    """Return which output columns of a stage hold the key of its zone; nothing if they are not all there."""
+    if isinstance(stage, JoinStage):
+        if stage.replicated or not stage.left_key:
+            return []
+        if stage.kind == "inner":
+            return [tuple(pair) for pair in zip(stage.left_key, stage.right_key, strict=True)]
+        return [(name,) for name in stage.left_key] if stage.kind in ("left", "semi", "anti") else []
+    if not isinstance(stage, AggregateStage):
+        return []
+    inner = [edge for edge in stage.inputs if edge.source in group.held]
+    if first or not inner:
+        return [(name,) for name in stage.group]
+    edge = inner[0]
+    read, parts = _read(edge), group.held[edge.source]
+    return [tuple(name for name in stage.group if read.get(name) in names) for names in parts]
+
+
+def _read(edge: Edge) -> dict[str, str]:
+    """Return the plain columns of an edge: entering name -> name at the source."""
+    return {c.name: c.expression.name for c in edge.columns if isinstance(c.expression, Column)}
+
+
+def _routes(stage: Stage) -> list[tuple[str, tuple[Expression, ...]]]:
+    """Return by which expressions over which sources a stage's rows are routed."""
+    sides: tuple[tuple[tuple[Edge, ...], tuple[str, ...]], ...]
+    if isinstance(stage, JoinStage):
+        if stage.replicated or not stage.left_key:
+            return []
+        sides = ((stage.left, stage.left_key), (stage.right, stage.right_key))
+    elif isinstance(stage, AggregateStage) and stage.group:
+        sides = ((stage.inputs, stage.group),)
+    else:
+        return []
+    found: list[tuple[str, tuple[Expression, ...]]] = []
+    for edges, key in sides:
+        for edge in edges:
+            expressions = {column.name: column.expression for column in edge.columns}
+            found.append((edge.source, tuple(expressions[name] for name in key)))
+    return found
+
+
+def _ordered(groups: list[_Group]) -> list[int]:
+    """Return the groups so that each comes after those it reads, otherwise as they were found."""
+    done: list[int] = []
+    placed: set[int] = set()
+
+    def place(index: int) -> None:
+        if index not in placed:
+            placed.add(index)
+            for needed in sorted(groups[index].needs):
+                place(needed)
+            done.append(index)
+
+    for index in range(len(groups)):
+        place(index)
+    return done

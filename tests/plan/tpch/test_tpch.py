@@ -7,7 +7,7 @@ import pytest
 from cvs.model.recompute import recompute
 from cvs.plan.maintenance import Choices, maintenance_plan
 from cvs.plan.sql import parse_views
-from tests.plan.executor import PlanRun
+from tests.plan.programs_run import ProgramsRun
 from tests.plan.tpch.data import QUERIES, Changes, Oracle, comparable, generate
 from tests.plan.tpch.schema import TABLES
 
@@ -28,7 +28,7 @@ def as_rows(tables: dict[str, list[tuple]]) -> dict[str, list[dict]]:
 
 def kept_equals_duckdb(tables: dict[str, list[tuple]], *, epochs: int, share: float) -> None:
     plan = maintenance_plan(VIEWS, TABLES)
-    run, oracle, changes = PlanRun(plan), Oracle(), Changes(tables, seed=7)
+    run, oracle, changes = ProgramsRun(plan), Oracle(), Changes(tables, seed=7)
     batch = {name: Counter(dict.fromkeys(rows, 1)) for name, rows in tables.items()}
     nonempty = set()
     for epoch in range(epochs + 1):

@@ -1,0 +1,189 @@
+"""A plan explained: as data, as a tree of lines. What each stage is, where it lives, what it reaches and costs."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from cvs.model.layout import delta_table, state_table
+from cvs.model.stages import Edge, Plan, Publication, Stage, Zone, inputs
+from cvs.plan.advice import advice
+from cvs.plan.cost import PlanCost
+from cvs.plan.levels import stage_level, view_level
+from cvs.plan.sql import DeclaredView
+from cvs.plan.words import PROGRAMS, expression_words, meanings, stage_words
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """Everything there is to say about a plan."""
+
+    views: tuple[DeclaredView, ...]
+    plan: Plan
+    cost: PlanCost
+    apart: PlanCost
+    keyspace: str = "cvs"
+
+    @cached_property
+    def names(self) -> dict[str, dict[str, str]]:
+        """Return what the columns of each stage mean."""
+        return meanings(self.plan)
+
+    def data(self) -> dict[str, Any]:
+        """Return the explanation as plain data, for `--json`."""
+        return {
+            "views": [self._view(view) for view in self.views],
+            "zones": [self._zone(zone) for zone in self.plan.zones],
+            "bases": [
+                {
+                    "table": base.name,
+                    "key": list(base.key),
+                    "delta": delta_table(self.keyspace, base.name).name,
+                    "ms_per_update": round(self.cost.per_update_ms[base.name], 3),
+                }
+                for base in self.plan.bases
+            ],
+            "cost": {
+                "ms_per_update": round(self.cost.total_ms, 3),
+                "ms_per_update_planned_apart": round(self.apart.total_ms, 3),
+                "storage_bytes": round(self.cost.storage_bytes),
+                "storage_bytes_planned_apart": round(self.apart.storage_bytes),
+                "stages": len(self.plan.stages),
+                "zones": len(self.plan.zones),
+            },
+            "advice": list(advice(self.plan, self.cost)),
+        }
+
+    def _view(self, view: DeclaredView) -> dict[str, Any]:
+        publication = self.publication(view)
+        level = view_level(view)
+        return {
+            "view": view.name,
+            "columns": [list(column) for column in view.columns],
+            "partition_key": list(view.key.partition),
+            "clustering": [[name, "desc" if down else "asc"] for name, down in view.key.clustering],
+            "declared": view.options.level,
+            "granularity": view.options.granularity,
+            "predicted": {
+                "record": level.record.value,
+                "whole_view_with_snapshot_reads": level.view_snapshot.value,
+                "whole_view_with_plain_reads": level.view_plain.value,
+                "reason": level.reason,
+                "base_timeline": level.timeline,
+            },
+            "freshness_s": view.options.freshness_s,
+            "reads": sorted({edge.source for edge in publication.inputs}),
+            "warnings": list(view.warnings),
+        }
+
+    def _zone(self, zone: Zone) -> dict[str, Any]:
+        return {
+            "zone": zone.name,
+            "table": state_table(self.keyspace, zone.name).name,
+            "buckets": zone.buckets,
+            "stages": [self._stage(stage) for stage in zone.stages],
+        }
+
+    def _stage(self, stage: Stage) -> dict[str, Any]:
+        level, cost = stage_level(stage), self.cost.stage(stage.name)
+        return {
+            "stage": stage.name,
+            "does": stage_words(stage, self.names[stage.name]),
+            "program": PROGRAMS[type(stage)],
+            "key": list(stage.key),
+            "output": [list(column) for column in stage.output],
+            "reads": [self._edge_words(edge) for edge in inputs(stage)],
+            "predicted": level.level.value,
+            "reason": level.reason,
+            "citation": level.citation,
+            "state_rows": round(cost.state_rows),
+            "ms_per_update": {base: round(ms, 3) for base, ms in sorted(cost.ms.items())},
+        }
+
+    def _condition(self, edge: Edge) -> str:
+        assert edge.where is not None
+        return expression_words(edge.where, self.names.get(edge.source, {}))
+
+    def _edge_words(self, edge: Edge) -> str:
+        return edge.source + (f" where {self._condition(edge)}" if edge.where is not None else "")
+
+    def publication(self, view: DeclaredView) -> Publication:
+        """Return the publication of a view."""
+        return next(p for p in self.plan.publications if p.view == view.name)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the explanation as a tree of text."""
+        seen: set[str] = set()
+        for view in self.views:
+            yield from self._view_lines(view, seen)
+            yield ""
+        yield from self._sums()
+
+    def _view_lines(self, view: DeclaredView, seen: set[str]) -> Iterator[str]:
+        publication, level = self.publication(view), view_level(view)
+        key = ", ".join(
+            [
+                f"({', '.join(view.key.partition)})",
+                *(n + (" DESC" if d else "") for n, d in view.key.clustering),
+            ]
+        )
+        yield f"view {view.name}  PRIMARY KEY ({key})"
+        yield (
+            f"  declared {view.options.level}; predicted {level.record.value} for each record, "
+            f"{level.view_snapshot.value} for the whole view with snapshot reads, {level.view_plain.value} without"
+        )
+        yield f"  because {level.reason}; base time-line: {level.timeline}"
+        for warning in view.warnings:
+            yield f"  note: {warning}"
+        for number, edge in enumerate(publication.inputs, start=1):
+            last = number == len(publication.inputs)
+            yield from self._edge_lines(edge, "  ", last, seen)
+
+    def _edge_lines(self, edge: Edge, indent: str, last: bool, seen: set[str]) -> Iterator[str]:
+        condition = f" where {self._condition(edge)}" if edge.where is not None else ""
+        branch, below = ("└─ ", "   ") if last else ("├─ ", "│  ")
+        stages = {stage.name: (stage, zone) for zone in self.plan.zones for stage in zone.stages}
+        if edge.source not in stages:
+            table = delta_table(self.keyspace, edge.source).name
+            yield f"{indent}{branch}{edge.source} (DELTA {table}){condition}"
+            return
+        stage, zone = stages[edge.source]
+        if stage.name in seen:
+            yield f"{indent}{branch}{stage.name}, shared: see above{condition}"
+            return
+        seen.add(stage.name)
+        cost, level = self.cost.stage(stage.name), stage_level(stage)
+        yield f"{indent}{branch}{stage.name} {stage_words(stage, self.names[stage.name])}{condition}"
+        table = state_table(self.keyspace, zone.name).name
+        key = ", ".join(self.names[stage.name].get(k, k) for k in stage.key)
+        yield (
+            f"{indent}{below}  {table}, {zone.buckets} buckets, key ({key}), "
+            f"about {_count(cost.state_rows)}rows; program {PROGRAMS[type(stage)]}"
+        )
+        yield f"{indent}{below}  {level.level.value}: {level.reason} [{level.citation}]"
+        yield f"{indent}{below}  per update: {_per_base(cost.ms)}"
+        edges = inputs(stage)
+        for number, inner in enumerate(edges, start=1):
+            yield from self._edge_lines(inner, indent + below, number == len(edges), seen)
+
+    def _sums(self) -> Iterator[str]:
+        cost, apart = self.cost, self.apart
+        yield f"expected CPU ms per base update: {_per_base(cost.per_update_ms)}"
+        yield (
+            f"{len(self.plan.stages)} stages in {len(self.plan.zones)} state tables, "
+            f"{_count(cost.storage_bytes)}B of state and DELTA; mean {cost.total_ms:.2f} ms an update "
+            f"({apart.total_ms:.2f} ms and {_count(apart.storage_bytes)}B if planned apart)"
+        )
+        for line in advice(self.plan, self.cost):
+            yield f"cheaper: {line}"
+
+
+def _per_base(costs: Mapping[str, float]) -> str:
+    return ", ".join(f"{base} {ms:.2f}" for base, ms in sorted(costs.items())) or "nothing"
+
+
+def _count(number: float) -> str:
+    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.1f} {unit}"
+    return f"{number:.0f} "

@@ -1,0 +1,103 @@
+"""Which level a planned view reaches, per stage and in all, with the reason; what cannot be reached is refused.
+
+Everything a plan does is per epoch. An epoch is one step from one base state to a later one, every stage reads
+the state as of the epoch before, and no stage reads a base table: so each shown state is the view of a cut, and
+the cuts only grow.
+"""
+
+from dataclasses import dataclass
+
+from cvs.errors import SpecificationError
+from cvs.model.levels import Level
+from cvs.model.stages import (
+    AggregateStage,
+    DistinctStage,
+    JoinStage,
+    Plan,
+    SetStage,
+    Stage,
+    TopKStage,
+    inputs,
+)
+from cvs.plan.sql import DeclaredView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageLevel:
+    """What one stage reaches and why."""
+
+    level: Level
+    reason: str
+    citation: str
+
+
+_REASONS: dict[type, tuple[str, str]] = {
+    AggregateStage: (
+        "row counts and value multiplicities beside the record: no base read, no empty group",
+        "001 theorems 2-4; 001 section 2.1.3 for MIN and MAX; programs: multiplicities",
+    ),
+    JoinStage: (
+        "rows of both sides under one signature: no base read, null rows appear and go with their matches",
+        "000 section 4.4 reverse-join, D-2.5; base-reading joins would be weak (001 theorems 6-7)",
+    ),
+    DistinctStage: ("a count beside each row", "001 section 2.4: auxiliary counters; algorithms 20-22"),
+    SetStage: ("a count a side beside each row", "001 section 2.4: auxiliary counters, no base read"),
+    TopKStage: ("all rows of the order under one signature", "ours: programs, top-k kept"),
+}
+
+
+def stage_level(stage: Stage) -> StageLevel:
+    """Return what a stage reaches per epoch."""
+    reason, citation = _REASONS[type(stage)]
+    return StageLevel(level=Level.STRONG, reason=reason, citation=citation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewLevel:
+    """What a view reaches: per record for plain CQL, as a whole for snapshot reads."""
+
+    record: Level
+    view_snapshot: Level
+    view_plain: Level
+    reason: str
+    timeline: str
+
+
+def view_level(view: DeclaredView) -> ViewLevel:
+    """Return what a planned view reaches."""
+    timelines = {
+        "absorbed": "the order in which DELTA took changes",
+        "write-time": "Cassandra's write times up to the watermark; late or skewed writes void it for their records",
+    }
+    return ViewLevel(
+        record=Level.STRONG,
+        view_snapshot=Level.STRONG,
+        view_plain=Level.CONVERGED,
+        reason="one state an epoch, of a growing cut (PROTOCOL 1-2; paper 000 theorem 1: P1, P2, P3)",
+        timeline=timelines[view.options.timeline],
+    )
+
+
+def check_levels(views: tuple[DeclaredView, ...], plan: Plan) -> None:
+    """Refuse a declared level that no plan of ours reaches, with the nearest that does."""
+    for view in views:
+        if Level(view.options.level).reaches(Level.COMPLETE):
+            raise SpecificationError(
+                f"{view.name} declares complete: an epoch shows one base state of many, so it is never complete",
+                where="PROTOCOL section 5",
+                next_step=_nearest(view, plan),
+            )
+
+
+def _nearest(view: DeclaredView, plan: Plan) -> str:
+    """Name the nearest plan: the same at strong, or a per-entry program where the view is of one stage."""
+    publication = next(p for p in plan.publications if p.view == view.name)
+    bases = {base.name for base in plan.bases}
+    stages = {stage.name: stage for stage in plan.stages}
+    sources = {edge.source for edge in publication.inputs}
+    above = {s for s in sources if s in stages}
+    single = sources <= bases or all({e.source for e in inputs(stages[name])} <= bases for name in above)
+    advice = "declare 'cvs.level' = 'strong'"
+    if single and len(sources) == 1:
+        return f"{advice}; per entry, without a pipeline, its program reaches complete (`cvs suite --table`)"
+    return advice

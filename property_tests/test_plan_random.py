@@ -1,0 +1,54 @@
+"""Random views through random changes: kept = recomputed = DuckDB, by two executors, however it is planned."""
+
+from random import Random
+
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from cvs.errors import SpecificationError
+from cvs.model.recompute import recompute
+from cvs.plan.maintenance import Choices, maintenance_plan
+from cvs.plan.sql import parse_views
+from tests.plan.executor import PlanRun
+from tests.plan.programs_run import ProgramsRun
+from tests.plan.random_views import TABLES, Base, Grammar
+from tests.plan.tpch.data import comparable
+
+CHOICES = [
+    Choices(buckets=4),
+    Choices(buckets=4, share=False, merge_zones=False),
+    Choices(buckets=3, replicated=frozenset(["r.c"])),
+]
+
+
+def wanted_rows(view, base: Base, columns: list[str]) -> list[tuple]:
+    rows = base.answer(view.sql)
+    return comparable(
+        [r for r in rows if all(r.get(k) is not None for k in view.key.columns if k in r)], columns
+    )
+
+
+@given(st.integers(min_value=0, max_value=2**48), st.sampled_from(CHOICES))
+def test_random_views_are_kept(seed: int, choices: Choices) -> None:
+    random = Random(seed)
+    text = "CREATE MATERIALIZED VIEW r.v AS " + Grammar(random).view()
+    try:
+        (view,) = parse_views(text, TABLES)
+        plan = maintenance_plan([view], TABLES, choices)
+    except SpecificationError as refusal:
+        event(f"refused: {refusal.what[:40]}")
+        return
+    event(f"{len(plan.stages)} stages")
+    columns = [n for n, _ in view.columns if n != "only"]
+    base, plain, programs = Base(random), PlanRun(plan), ProgramsRun(plan)
+    for epoch in range(4):
+        changes = base.epoch(random.randrange(12))
+        plain.epoch(changes)
+        programs.epoch(changes)
+        kept = comparable(list(plain.published["r.v"].values()), columns)
+        shown = comparable(list(programs.published["r.v"].values()), columns)
+        again = comparable(list(recompute(view.definition, base.as_rows(), TABLES).values()), columns)
+        duck = wanted_rows(view, base, columns)
+        assert again == duck, f"recompute is not DuckDB in epoch {epoch} of {text}"
+        assert kept == again, f"kept is not recomputed in epoch {epoch} of {text}"
+        assert shown == again, f"programs are not recomputed in epoch {epoch} of {text}"

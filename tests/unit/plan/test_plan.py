@@ -1,0 +1,176 @@
+"""Plans: what is shared, what is merged into one zone, what each costs, what is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cvs.cli import group, run
+from cvs.errors import ExitCode, SpecificationError
+from cvs.model.stages import AggregateStage, JoinStage
+from cvs.plan.cost import plan_cost
+from cvs.plan.cql import tables_of_rows, tables_of_schema
+from cvs.plan.levels import check_levels
+from cvs.plan.maintenance import Choices, maintenance_plan
+from cvs.plan.sql import parse_views
+from cvs.plan.statistics import Statistics, Weights
+
+SCHEMA = """
+CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+-- orders; by customer
+CREATE TABLE shop.orders (customer int, id int, region text, total decimal, tags frozen<map<text, int>>,
+  note text static, PRIMARY KEY ((customer), id)) WITH cdc = true AND comment = 'a;b';
+USE shop;
+CREATE TABLE IF NOT EXISTS customers (id int PRIMARY KEY, name text, "VIP" boolean);
+CREATE INDEX ON orders (region);
+"""
+TABLES = tables_of_schema(SCHEMA)
+JOINED = "SELECT o.customer, o.id, {} FROM orders o JOIN customers c ON o.customer = c.id"
+
+
+def plan_of(*queries: str, choices: Choices | None = None, head: str = ""):
+    text = "".join(f"CREATE MATERIALIZED VIEW v{i} {head} AS {q};" for i, q in enumerate(queries))
+    return maintenance_plan(parse_views(text, TABLES), TABLES, choices or Choices())
+
+
+def test_a_schema_is_read_as_cassandra_means_it() -> None:
+    orders = TABLES["shop.orders"]
+    assert orders.key == ("customer", "id")
+    assert dict(orders.columns)["tags"] == "frozen<map<text, int>>"
+    assert TABLES["shop.customers"].columns == (("id", "int"), ("name", "text"), ("VIP", "boolean"))
+
+
+def test_rows_of_system_schema_give_the_same_table() -> None:
+    def row(name: str, kind: str, position: int, cql: str) -> dict:
+        return {"keyspace_name": "shop", "table_name": "customers", "column_name": name, "kind": kind,
+                "position": position, "type": cql}  # fmt: skip
+
+    rows = [
+        row("name", "regular", -1, "text"),
+        row("id", "partition_key", 0, "int"),
+        row("VIP", "regular", -1, "boolean"),
+    ]
+    (found,) = tables_of_rows(rows).values()
+    assert (found.key, dict(found.columns)) == (("id",), dict(TABLES["shop.customers"].columns))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE s.a (id int)", "CREATE TABLE s.a (id"]
+)
+def test_a_broken_schema_is_refused(text: str) -> None:
+    with pytest.raises(SpecificationError):
+        tables_of_schema(text)
+
+
+def test_a_selection_needs_no_stage() -> None:
+    plan = plan_of("SELECT customer, id, total FROM orders WHERE total > 10")
+    assert plan.zones == ()
+    assert [edge.source for edge in plan.publications[0].inputs] == ["shop.orders"]
+
+
+def test_two_views_over_one_join_share_it_though_they_select_different_columns() -> None:
+    plan = plan_of(JOINED.format("name"), JOINED.format("total, region"), choices=Choices(merge_zones=False))
+    (join,) = plan.stages
+    assert isinstance(join, JoinStage)
+    assert len(join.output) == 2 + 1 + 1 + 2
+
+
+def test_all_aggregates_of_one_group_live_in_one_stage() -> None:
+    plan = plan_of("SELECT region, COUNT(*) AS n FROM orders GROUP BY region",
+                   "SELECT region, SUM(total) AS s, MAX(total) AS m FROM orders GROUP BY region")  # fmt: skip
+    (stage,) = plan.stages
+    assert isinstance(stage, AggregateStage)
+    assert len(stage.aggregates) == 3
+
+
+def test_an_aggregate_by_the_join_key_lives_in_the_joins_zone() -> None:
+    query = "SELECT c.id, name, COUNT(*) AS n FROM orders o JOIN customers c ON o.customer = c.id GROUP BY c.id, name"
+    assert [len(zone.stages) for zone in plan_of(query).zones] == [2]
+    assert [len(zone.stages) for zone in plan_of(query, choices=Choices(merge_zones=False)).zones] == [1, 1]
+
+
+def test_an_aggregate_by_something_else_does_not() -> None:
+    query = "SELECT name, COUNT(*) AS n FROM orders o JOIN customers c ON o.customer = c.id GROUP BY name"
+    assert [len(zone.stages) for zone in plan_of(query).zones] == [1, 1]
+
+
+def test_zones_never_wait_for_each_other() -> None:
+    """A diamond: the second join reads the first one directly and through an aggregate by another key."""
+    query = """SELECT o.customer, o.id FROM orders o JOIN customers c ON o.customer = c.id
+               WHERE o.total > (SELECT AVG(total) FROM orders i WHERE i.region = o.region)"""
+    seen: set[str] = set()
+    for zone in plan_of(query, query).zones:
+        names = {stage.name for stage in zone.stages}
+        for stage in zone.stages:
+            edges = stage.left + stage.right if isinstance(stage, JoinStage) else stage.inputs
+            assert all(e.source in seen | names | set(TABLES) for e in edges)
+        seen |= names
+
+
+def test_a_replicated_table_spreads_the_left_side() -> None:
+    (join,) = plan_of(JOINED.format("name"), choices=Choices(replicated=frozenset(["shop.customers"]))).stages
+    assert join.replicated
+    assert join.key == tuple(c.name for c in join.left[0].columns)
+
+
+def test_merged_plans_cost_less_than_plans_apart() -> None:
+    queries = [
+        JOINED.format("name"),
+        "SELECT c.id, COUNT(*) AS n FROM orders o JOIN customers c ON o.customer = c.id GROUP BY c.id",
+    ]
+    merged = plan_cost(plan_of(*queries))
+    apart = plan_cost(plan_of(*queries, choices=Choices(share=False, merge_zones=False)))
+    assert merged.total_ms < apart.total_ms
+    assert merged.storage_bytes < apart.storage_bytes
+
+
+def test_costs_follow_statistics_and_weights() -> None:
+    plan = plan_of("SELECT region, COUNT(*) AS n FROM orders GROUP BY region")
+    few = plan_cost(plan, Statistics(epoch_updates=10)).total_ms
+    many = plan_cost(plan, Statistics(epoch_updates=10_000)).total_ms
+    assert many < few
+    assert plan_cost(plan, None, Weights.of({"state_row": 9.0})).total_ms > many
+    with pytest.raises(SpecificationError, match="no weight"):
+        Weights.of({"speed": 1})
+
+
+def test_complete_is_refused_with_the_nearest_plan() -> None:
+    text = "CREATE MATERIALIZED VIEW v TBLPROPERTIES ('cvs.level' = 'complete') AS SELECT id, name FROM customers"
+    views = parse_views(text, TABLES)
+    with pytest.raises(SpecificationError, match="never complete") as refusal:
+        check_levels(views, maintenance_plan(views, TABLES))
+    assert "strong" in refusal.value.next_step
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    (tmp_path / "schema.cql").write_text(SCHEMA)
+    (tmp_path / "views.sql").write_text(
+        "CREATE MATERIALIZED VIEW by_region AS SELECT region, COUNT(*) AS n FROM orders GROUP BY region;"
+        f"CREATE MATERIALIZED VIEW named AS {JOINED.format('name')}"
+    )
+    return str(tmp_path / "views.sql"), str(tmp_path / "schema.cql")
+
+
+def test_explain_prints_a_tree(files: tuple[str, str], tmp_path: Path) -> None:
+    page = tmp_path / "plan.html"
+    answer = CliRunner().invoke(group, ["explain", files[0], "--schema", files[1], "--html", str(page)])
+    assert answer.exit_code == 0, answer.output
+    assert "└─ s1 aggregate by region: count(*)" in answer.output
+    assert "expected CPU ms per base update" in answer.output
+    assert page.read_text().count("<rect") == 2 + 2 + 2
+
+
+def test_explain_as_json_has_levels_with_reasons(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["explain", files[0], "--schema", files[1], "--json"]) == ExitCode.MET
+    result = json.loads(capsys.readouterr().out)["result"]
+    assert [view["view"] for view in result["views"]] == ["shop.by_region", "shop.named"]
+    assert all(stage["citation"] for zone in result["zones"] for stage in zone["stages"])
+    assert result["cost"]["ms_per_update"] > 0
+
+
+def test_explain_wants_to_know_the_base_tables(files: tuple[str, str]) -> None:
+    assert run(["explain", files[0]]) == ExitCode.USAGE
