@@ -41,7 +41,7 @@ def test_random_views_are_kept(seed: int, choices: Choices) -> None:
     event(f"{len(plan.stages)} stages")
     columns = [n for n, _ in view.columns if n != "only"]
     base, plain, programs = Base(random), PlanRun(plan), ProgramsRun(plan)
-    for epoch in range(4):
+    for epoch in range(3):
         changes = base.epoch(random.randrange(12))
         plain.epoch(changes)
         programs.epoch(changes)
