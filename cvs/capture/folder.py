@@ -194,8 +194,11 @@ class _Writer:
             self._file.write(zlib.crc32(body, zlib.crc32(rest)).to_bytes(4, "big") + rest + body)
             self._file.flush()
             os.fdatasync(self._file.fileno())
+        moved = source.segment != self.head.source.segment
         self.head = Head(self.head.position + len(changes), max(clock, self.head.clock), source)
         self._publish()
+        if moved:  # because the producer may delete the segment it leaves behind
+            os.fsync(self._head_file)
         return self.head
 
     def _publish(self) -> None:

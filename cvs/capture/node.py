@@ -1,0 +1,116 @@
+"""What capture asks of its node over CQL: identity, the settings that matter, `system_schema`.
+
+One connection to this one node: settings and schema of another would be those of another log.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cassandra.auth import PlainTextAuthProvider
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
+from cassandra.policies import WhiteListRoundRobinPolicy
+from cassandra.query import dict_factory
+
+from cvs.capture.schema import QUERIES
+from cvs.errors import StoreError
+
+UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """What a node says of itself, as far as capture depends on it."""
+
+    host_id: str
+    release: str
+    cdc_raw: Path
+    cdc_enabled: bool
+    blocks_writes: bool
+    cdc_total_space: int
+    sync: str
+    compressed: bool
+    encrypted: bool
+    access_mode: str
+
+    def complaints(self) -> list[tuple[str, str]]:
+        """Return (what is wrong, what to do) for every setting under which capture cannot be right."""
+        found = []
+        if not self.cdc_enabled:
+            found.append(("cdc_enabled is false", "set cdc_enabled: true and restart the node"))
+        if self.compressed:
+            found.append(("the commit log is compressed", "remove commitlog_compression, restart the node"))
+        if self.encrypted:
+            found.append(("the commit log is encrypted", "disable transparent data encryption for it"))
+        if self.access_mode == "direct":
+            found.append(
+                ("commitlog_disk_access_mode is direct", "set it to mmap or standard, restart the node")
+            )
+        return found
+
+
+class NodeConnection:
+    """A CQL connection to one node."""
+
+    def __init__(self, address: str, port: int, *, username: str = "", password: str = "") -> None:
+        """Remember where the node is; connect at the first question."""
+        self._address, self._port = address, port
+        self._auth = PlainTextAuthProvider(username, password) if username else None
+        self._cluster: Any = None
+        self._session: Any = None
+
+    def settings(self) -> NodeSettings:
+        """Ask for identity and settings."""
+        me = self._rows("SELECT host_id, release_version FROM system.local")[0]
+        said = {row["name"]: row["value"] for row in self._rows("SELECT * FROM system_views.settings")}
+        return NodeSettings(
+            host_id=str(me["host_id"]),
+            release=me["release_version"],
+            cdc_raw=Path(said["cdc_raw_directory"] or "cdc_raw"),
+            cdc_enabled=said["cdc_enabled"] == "true",
+            blocks_writes=said.get("cdc_block_writes", "true") == "true",
+            cdc_total_space=_bytes(said.get("cdc_total_space") or "0B"),
+            sync=said["commitlog_sync"],
+            compressed=bool(said.get("commitlog_compression.class_name")),
+            encrypted=said.get("transparent_data_encryption_options.enabled") == "true",
+            access_mode=said.get("commitlog_disk_access_mode") or "",
+        )
+
+    def schema(self) -> dict[str, list[dict[str, Any]]]:
+        """Ask for the rows of `system_schema`."""
+        return {name: self._rows(query) for name, query in QUERIES.items()}
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._cluster:
+            self._cluster.shutdown()
+            self._cluster = self._session = None
+
+    def _rows(self, query: str) -> list[dict[str, Any]]:
+        try:
+            if not self._session:
+                self._connect()
+            return list(self._session.execute(query))
+        except Exception as fault:  # because the driver has no common error type
+            raise StoreError(
+                f"the node does not answer: {fault}",
+                where=f"{self._address}:{self._port}",
+                next_step="capture runs beside its own node: is it up, is the address its native address?",
+            ) from fault
+
+    def _connect(self) -> None:
+        profile = ExecutionProfile(
+            load_balancing_policy=WhiteListRoundRobinPolicy([self._address]), row_factory=dict_factory
+        )
+        self._cluster = Cluster(
+            [self._address],
+            port=self._port,
+            auth_provider=self._auth,
+            execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+        )
+        self._session = self._cluster.connect()
+
+
+def _bytes(text: str) -> int:
+    digits = "".join(character for character in text if character.isdigit())
+    return int(digits or 0) * UNITS.get(text[len(digits) :], 1)

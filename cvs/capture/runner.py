@@ -1,0 +1,128 @@
+"""`cvs capture` as a loop: one node, one tail, one stream; ends cleanly, can be killed anywhere."""
+
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cvs.capture.changes import TableDefinition
+from cvs.capture.clock import StreamClock
+from cvs.capture.feed import Feed, Head
+from cvs.capture.log import LogDecoder
+from cvs.capture.node import NodeConnection, NodeSettings
+from cvs.capture.schema import SchemaBook
+from cvs.capture.tail import Tail
+from cvs.errors import MissingEnvironmentError
+
+POLL_SECONDS = 0.005
+COLLECT_SECONDS = 10.0
+FULL_ALARM = 0.7  # of cdc_total_space: time to act before the user's writes are refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """How a capture is doing."""
+
+    stream: str
+    head: Head
+    counters: dict[str, int]
+    cdc_bytes: int
+    cdc_bytes_max: int
+
+    @property
+    def alarm(self) -> str:
+        """Say what needs a person, or nothing."""
+        if self.cdc_bytes_max and self.cdc_bytes > FULL_ALARM * self.cdc_bytes_max:
+            share = self.cdc_bytes / self.cdc_bytes_max
+            return f"cdc_raw is {share:.0%} full: at 100% the node refuses writes to captured tables"
+        return ""
+
+
+class Capture:
+    """Captures one node's log into a feed."""
+
+    def __init__(
+        self,
+        connection: NodeConnection,
+        feed: Feed,
+        *,
+        stream: str = "",
+        folder: Path | None = None,
+        eager: bool = False,
+        delete: bool = True,
+        wanted: Callable[[TableDefinition], bool] | None = None,
+    ) -> None:
+        """Check the node's settings, load its schema, and go on where the stream ended."""
+        self._connection = connection
+        self._feed = feed
+        self.settings = connection.settings()
+        check(self.settings)
+        self.stream = stream or self.settings.host_id
+        self._book = SchemaBook()
+        self._book.load(connection.schema())
+        self.decoder = LogDecoder(self._book, define=feed.define, reload=self._reload, wanted=wanted)
+        acknowledges_after_sync = self.settings.sync in ("group", "batch") and not eager
+        self.tail = Tail(
+            folder or self.settings.cdc_raw,
+            feed=feed,
+            stream=self.stream,
+            decoder=self.decoder,
+            clock=StreamClock(acknowledges_after_sync=acknowledges_after_sync, counts=self.decoder.counts),
+            eager=eager,
+            blocks_writes=self.settings.blocks_writes,
+            delete=delete,
+        )
+
+    def run(self, stop: threading.Event, *, each: Callable[[Status], None] | None = None) -> None:
+        """Follow the log until `stop` is set; tell `each` the status every few seconds."""
+        due = time.monotonic()
+        while not stop.is_set():
+            found = self.tail.step(time.time_ns() // 1000)
+            if time.monotonic() >= due:
+                due = time.monotonic() + COLLECT_SECONDS
+                self._feed.collect()
+                if each:
+                    each(self.status())
+            if not found:
+                stop.wait(POLL_SECONDS)
+
+    def catch_up(self) -> int:
+        """Take what the log has now; return how many changes it had."""
+        total = 0
+        while found := self.tail.step(time.time_ns() // 1000):
+            total += found
+        return total
+
+    def status(self) -> Status:
+        """Say how it is doing."""
+        folder = self.tail.folder
+        limit = min(self.settings.cdc_total_space or 1 << 62, shutil.disk_usage(folder).total)
+        return Status(
+            stream=self.stream,
+            head=self.tail.head,
+            counters=dict(self.tail.counters + self.decoder.skipped),
+            cdc_bytes=self.tail.behind(),
+            cdc_bytes_max=limit,
+        )
+
+    def close(self) -> None:
+        """Let go of files and the connection; the feed stays with whoever opened it."""
+        self.tail.close()
+        self._connection.close()
+
+    def _reload(self) -> list[TableDefinition]:
+        return self._book.load(self._connection.schema())
+
+
+def check(settings: NodeSettings) -> None:
+    """Refuse a node whose log cannot be captured rightly."""
+    for what, next_step in settings.complaints():
+        raise MissingEnvironmentError(what, where=f"node {settings.host_id}", next_step=next_step)
+    if not settings.cdc_raw.is_dir():
+        raise MissingEnvironmentError(
+            "the node's cdc_raw folder is not here",
+            where=str(settings.cdc_raw),
+            next_step="capture runs on the node's own machine; or name the folder with --cdc-raw",
+        )

@@ -1,0 +1,85 @@
+"""`cvs capture`: one node's commit log into a feed."""
+
+import signal
+import threading
+from pathlib import Path
+
+import click
+
+from cvs.capture.folder import FolderFeed
+from cvs.capture.node import NodeConnection
+from cvs.capture.runner import Capture, Status
+from cvs.cli.output import json_option, print_json, talk
+
+
+@click.command(name="capture")
+@click.option("--feed", "folder", type=click.Path(path_type=Path), required=True, help="Folder of the feed.")
+@click.option("--node", "address", default="127.0.0.1", show_default=True, help="CQL address of the node.")
+@click.option("--port", type=int, default=9042, show_default=True, help="CQL port of the node.")
+@click.option("--username", default="", help="CQL user; the password comes from CVS_CLUSTER_PASSWORD.")
+@click.option("--password", envvar="CVS_CLUSTER_PASSWORD", default="", hidden=True)
+@click.option("--cdc-raw", type=click.Path(path_type=Path), default=None, help="The node's cdc_raw folder.")
+@click.option("--stream", default="", help="Name of the stream; the node's host id by default.")
+@click.option("--table", "tables", multiple=True, help="Only keyspace.table; all tables WITH cdc by default.")
+@click.option("--eager", is_flag=True, help="Read before fsync: faster, but declares no level.")
+@click.option("--keep", is_flag=True, help="Leave consumed segments in cdc_raw.")
+@click.option("--once", is_flag=True, help="Take what the log has now, then end.")
+@json_option
+def command(
+    folder: Path,
+    address: str,
+    port: int,
+    username: str,
+    password: str,
+    cdc_raw: Path | None,
+    stream: str,
+    tables: tuple[str, ...],
+    eager: bool,
+    keep: bool,
+    once: bool,
+    as_json: bool,
+) -> None:
+    r"""Follow a node's commit log; append every change of its captured tables to a feed.
+
+    Runs on the node's own machine, one process a node. It may be killed at any moment: the next one goes on
+    where the feed ends. Consumed segments are deleted from cdc_raw, so the node's limit is never reached
+    while it runs.
+
+    \b
+    Example:
+      cvs capture --node 127.0.0.1 --feed ./feed
+    """
+    feed = FolderFeed(folder)
+    connection = NodeConnection(address, port, username=username, password=password)
+    wanted = (lambda definition: definition.capture and definition.full_name in tables) if tables else None
+    capture = Capture(
+        connection, feed, stream=stream, folder=cdc_raw, eager=eager, delete=not keep, wanted=wanted
+    )
+    try:
+        if once:
+            capture.catch_up()
+        else:
+            stop = threading.Event()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda *_: stop.set())
+            capture.run(stop, each=_say)
+        _end(capture.status(), as_json=as_json)
+    finally:
+        capture.close()
+        feed.close()
+
+
+def _say(status: Status) -> None:
+    """Tell how it goes, on stderr: progress, counters of what was left out, alarms."""
+    left_out = ", ".join(f"{count} {reason}" for reason, count in sorted(status.counters.items()))
+    talk().print(f"{status.stream}: position {status.head.position}; {left_out or 'nothing yet'}")
+    if status.alarm:
+        talk().print(f"alarm: {status.alarm}")
+
+
+def _end(status: Status, *, as_json: bool) -> None:
+    if as_json:
+        body = {"stream": status.stream, "position": status.head.position, "counters": status.counters}
+        print_json("capture", body)
+    else:
+        _say(status)

@@ -1,0 +1,129 @@
+"""`cvs feed ls|cat|tail`: look into a feed."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from cvs.capture.describe import describe
+from cvs.capture.feed import Feed
+from cvs.capture.folder import FolderFeed
+from cvs.cli.output import console, json_option, print_json
+from cvs.errors import HistoryError
+
+BATCH = 1000
+
+
+@click.group(name="feed")
+def command() -> None:
+    r"""Look into a feed of captured changes.
+
+    \b
+    Examples:
+      cvs feed ls ./feed
+      cvs feed cat ./feed --stream node1 --from 1000 --limit 20
+      cvs feed tail ./feed --json
+    """
+
+
+@command.command(name="ls")
+@click.argument("folder", type=click.Path(path_type=Path))
+@json_option
+def list_streams(folder: Path, as_json: bool) -> None:
+    """List streams: positions kept, clock, where the producer stands."""
+    feed = FolderFeed(folder)
+    rows = []
+    for stream in _streams(feed, ""):
+        head = feed.head(stream)
+        rows.append(
+            {
+                "stream": stream,
+                "first": feed.first(stream),
+                "next": head.position,
+                "clock": head.clock,
+                "age_ms": time.time_ns() // 1_000_000 - head.clock // 1000,
+                "source": f"{head.source.segment}:{head.source.offset}",
+            }
+        )
+    if as_json:
+        print_json("feed ls", rows)
+        return
+    for row in rows:
+        positions = f"positions {row['first']} to {row['next']}"
+        console().print(f"{row['stream']}  {positions}  clock {row['age_ms']} ms ago  log {row['source']}")
+
+
+@command.command(name="cat")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--stream", default="", help="Only this stream.")
+@click.option("--from", "start", type=int, default=None, help="First position; the oldest by default.")
+@click.option("--limit", type=int, default=None, help="At most so many changes a stream.")
+@json_option
+def show(folder: Path, stream: str, start: int | None, limit: int | None, as_json: bool) -> None:
+    """Print changes; with --json one object a line."""
+    feed = FolderFeed(folder)
+    for name in _streams(feed, stream):
+        at = feed.first(name) if start is None else start
+        end = feed.head(name).position if limit is None else at + limit
+        _print_from(feed, name, at, end, as_json=as_json)
+
+
+@command.command(name="tail")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--stream", default="", help="Only this stream.")
+@click.option("--for", "seconds", type=float, default=None, help="Stop after so many seconds.")
+@json_option
+def follow(folder: Path, stream: str, seconds: float | None, as_json: bool) -> None:
+    """Print changes as they come; with --json one object a line."""
+    feed = FolderFeed(folder)
+    at = {name: feed.head(name).position for name in _streams(feed, stream)}
+    deadline = None if seconds is None else time.monotonic() + seconds
+    while deadline is None or time.monotonic() < deadline:
+        for name in _streams(feed, stream):
+            at[name] = _print_from(feed, name, at.get(name, 0), sys.maxsize, as_json=as_json)
+        time.sleep(0.05)
+
+
+def _streams(feed: Feed, wanted: str) -> list[str]:
+    found = feed.streams()
+    if not found or (wanted and wanted not in found):
+        raise HistoryError(
+            f"there is no stream {wanted!r}" if wanted else "there is no stream in this feed",
+            next_step=f"streams here: {', '.join(found)}" if found else "start `cvs capture` first",
+        )
+    return [wanted] if wanted else found
+
+
+def _print_from(feed: Feed, stream: str, start: int, end: int, *, as_json: bool) -> int:
+    while start < end and (changes := feed.read(stream, start, min(BATCH, end - start))):
+        for change in changes:
+            definition = feed.definition(change.definition) if change.definition else None
+            _print({"stream": stream} | describe(start, change, definition), as_json=as_json)
+            start += 1
+    return start
+
+
+def _print(shown: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(msgspec.json.encode(shown, enc_hook=_plain).decode() + "\n")
+    else:
+        skipped = ("stream", "position", "kind", "table", "origin")
+        words = "  ".join(f"{name} {_words(value)}" for name, value in shown.items() if name not in skipped)
+        start = f"{shown['stream']} {shown['position']:>8}  {shown['kind']:<18} {shown.get('table', '-')}"
+        sys.stdout.write(f"{start}  {words}\n")
+    sys.stdout.flush()
+
+
+def _words(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {_words(inner)}" for name, inner in value.items()) + "}"
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    return "null" if value is None else str(value)
+
+
+def _plain(value: object) -> object:
+    return str(value)

@@ -1,0 +1,95 @@
+"""`cvs feed`: what is in a feed, for people and as JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cvs.capture.changes import (
+    Bound,
+    Cell,
+    Change,
+    Column,
+    ColumnKind,
+    Deletion,
+    Kind,
+    Liveness,
+    Range,
+    TableDefinition,
+)
+from cvs.capture.feed import Source
+from cvs.capture.folder import FolderFeed
+from cvs.cli import run
+
+TABLE = TableDefinition(
+    id="6c6f2a80-0000-11ef-8000-000000000001",
+    keyspace="shop",
+    name="orders",
+    columns=(
+        Column(name="id", type="int", kind=ColumnKind.PARTITION_KEY, position=0),
+        Column(name="line", type="int", kind=ColumnKind.CLUSTERING, position=0),
+        Column(name="tags", type="set<text>", kind=ColumnKind.REGULAR),
+        Column(name="v", type="text", kind=ColumnKind.REGULAR),
+    ),
+)
+ONE, TWO = b"\x00\x00\x00\x01", b"\x00\x00\x00\x02"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    feed = FolderFeed(tmp_path)
+    table = feed.define(TABLE)
+    row = Change(
+        Kind.ROW,
+        table,
+        ONE,
+        (TWO,),
+        Liveness(7),
+        None,
+        (Cell("v", b"hi", 7), Cell("tags", b"", 7, path=b"new"), Cell("tags", None, 7, 1, path=b"old")),
+        (("tags", Deletion(6, 1)),),
+        origin=(5, 99, 0),
+    )
+    span = Range(Bound((ONE,), True), Bound((), True))
+    deletion = Change(Kind.RANGE_DELETION, table, ONE, deletion=Deletion(9, 1), range=span)
+    gap = Change(Kind.GAP, "", detail="segments 5 to 6 are gone unread")
+    feed.append("n1", [row, deletion, gap], source=Source(5, 100), clock=10)
+    return tmp_path
+
+
+def test_cat_shows_values_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["feed", "cat", str(folder), "--json"]) == 0
+    row, deletion, gap = map(json.loads, capsys.readouterr().out.splitlines())
+    assert row["key"] == {"id": 1}
+    assert row["clustering"] == {"line": 2}
+    assert row["values"] == {"v": "hi"}
+    assert row["elements"]["tags"] == [
+        {"element": "new", "value": None, "time": 7},
+        {"element": "old", "removed": True, "time": 7},
+    ]
+    assert row["emptied"] == {"tags": 6}
+    assert (row["position"], row["origin"], row["written"]) == (0, "5:99", 7)
+    assert deletion["from"] == {"line": 1, "inclusive": True}
+    assert (deletion["kind"], deletion["deleted"]) == ("range deletion", 9)
+    assert (gap["kind"], gap["detail"]) == ("gap", "segments 5 to 6 are gone unread")
+
+
+def test_cat_for_people_from_a_position(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["feed", "cat", str(folder), "--from", "0", "--limit", "1"]) == 0
+    assert capsys.readouterr().out.startswith("n1        0  row                shop.orders  key {id: 1}")
+
+
+def test_ls_shows_positions_and_the_clock(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["feed", "ls", str(folder), "--json"]) == 0
+    (stream,) = json.loads(capsys.readouterr().out)["result"]
+    assert {"stream": "n1", "first": 0, "next": 3, "clock": 10, "source": "5:100"}.items() <= stream.items()
+
+
+def test_no_feed_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["feed", "ls", str(tmp_path)]) == 4
+    assert "no stream" in capsys.readouterr().err
+
+
+def test_tail_shows_only_what_comes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["feed", "tail", str(folder), "--for", "0.1"]) == 0
+    assert capsys.readouterr().out == ""
