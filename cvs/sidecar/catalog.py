@@ -99,7 +99,7 @@ class Catalog:
     def statements(self) -> list[str]:
         """Return the definitions of the bookkeeping tables."""
         return [
-            f"CREATE TABLE IF NOT EXISTS {self._version} (id int PRIMARY KEY, version int)",
+            f"CREATE TABLE IF NOT EXISTS {self._version} (id int PRIMARY KEY, version int, incarnation bigint)",
             f"CREATE TABLE IF NOT EXISTS {self._name} ({VIEW_COLUMNS})",
             f"CREATE TABLE IF NOT EXISTS {self._captured} (name text PRIMARY KEY)",
         ]
@@ -121,6 +121,15 @@ class Catalog:
         self._session.execute(
             f"INSERT INTO {self._version} (id, version) VALUES (0, ?)", (BOOKKEEPING_VERSION,)
         )
+
+    def incarnation(self) -> int:
+        """Return the number of the state's present life; 0 before the first apply."""
+        found = self._session.execute(f"SELECT incarnation FROM {self._version} WHERE id = 0")
+        return found[0][0] or 0 if found else 0
+
+    def set_incarnation(self, number: int) -> None:
+        """Remember which life of the state the definitions belong to."""
+        self._session.execute(f"INSERT INTO {self._version} (id, incarnation) VALUES (0, ?)", (number,))
 
     def views(self) -> dict[str, CatalogView]:
         """Return the views that are kept, in the order in which they were declared."""

@@ -1,0 +1,93 @@
+"""`cvs apply`: make the views of a text, after showing what that does."""
+
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from cvs.cli.options import read_settings, settings_option
+from cvs.cli.output import console, json_option, print_json
+from cvs.errors import ExitCode, SpecificationError
+from cvs.sidecar.apply import Proposal, carry_out, propose
+from cvs.sidecar.views import Views, cluster_address
+from cvs.store.session import CassandraSession
+
+SIGNS = {"create": "+", "replace": "~", "drop": "-", "unchanged": "=", "kept": "="}
+
+
+@click.command(name="apply")
+@click.argument("file")
+@settings_option
+@click.option("--dry-run", is_flag=True, help="Print every statement that would be sent, and send none.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--prune", is_flag=True, help="Drop views that are kept but not in FILE.")
+@json_option
+def command(
+    file: str, settings_file: str | None, dry_run: bool, yes: bool, prune: bool, as_json: bool
+) -> int:
+    """Create, replace or drop views so that the cluster keeps those of FILE.
+
+    Shows the difference and asks. Of your own tables only `cdc = true` is set, and that is shown too.
+
+    \b
+    cvs apply views.sql --dry-run
+    """
+    settings = read_settings(settings_file)
+    text = _read(file)
+    session = CassandraSession(cluster_address(settings))
+    try:
+        views = Views(session=session, settings=settings)
+        proposal = propose(views, text, prune=prune)
+        if not as_json:
+            _print(proposal, dry_run=dry_run)
+        agreed = not dry_run and not proposal.empty and (yes or _asked(as_json))
+        if agreed:
+            carry_out(views, proposal)
+    finally:
+        session.close()
+    if as_json:
+        print_json("apply", {"applied": agreed, **_as_data(proposal)})
+    elif agreed:
+        console().print("applied. next: cvs run, then cvs status")
+    return ExitCode.MET
+
+
+def _read(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as fault:
+        reason = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8 text"
+        raise SpecificationError(f"the views cannot be read: {reason}", where=file) from fault
+
+
+def _asked(as_json: bool) -> bool:
+    if as_json or not sys.stdin.isatty():
+        raise SpecificationError(
+            "there are changes, and nobody to ask", next_step="look with --dry-run, agree with --yes"
+        )
+    return click.confirm("Do this?")
+
+
+def _print(proposal: Proposal, *, dry_run: bool) -> None:
+    out = console()
+    for view in proposal.views:
+        for warning in view.warnings:
+            out.print(f"note: {view.name}: {warning}", markup=False)
+    for change in proposal.changes:
+        out.print(f"  {SIGNS[change.kind]} {change.name} ({change.kind})", markup=False)
+    for table in proposal.captured:
+        out.print(f"  ~ {table} gets cdc = true", markup=False)
+    if dry_run:
+        out.print("\n\n".join(statement + ";" for statement in proposal.statements), markup=False)
+    elif proposal.empty:
+        out.print("nothing to do: the cluster keeps these views already")
+
+
+def _as_data(proposal: Proposal) -> dict[str, object]:
+    return {
+        "changes": msgspec.to_builtins(proposal.changes),
+        "captured": proposal.captured,
+        "statements": proposal.statements,
+        "incarnation": proposal.incarnation,
+    }

@@ -1,0 +1,99 @@
+"""`cvs status`: the views as an operator needs to see them, worst first."""
+
+import json
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+import click
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from cvs.cli.options import read_settings, settings_option
+from cvs.cli.output import console, json_option, print_json
+from cvs.errors import ExitCode, MissingEnvironmentError
+from cvs.sidecar.settings import Settings
+
+Status = dict[str, Any]  # because it is JSON
+WORST_FIRST = ("broken", "degraded", "building", "paused", "live")
+COLOURS = {"broken": "red", "degraded": "yellow", "building": "blue", "paused": "dim", "live": "green"}
+ANSWER_SECONDS_MAX = 5.0
+
+
+@click.command(name="status")
+@settings_option
+@click.option("--watch", is_flag=True, help="Keep showing it (needs a terminal; Ctrl-C ends).")
+@json_option
+def command(settings_file: str | None, watch: bool, as_json: bool) -> int:
+    """Show each view's state, levels, lag and rows, and what the pipeline is doing.
+
+    Asks the sidecar named in [http]. Exit code 1 if a view is broken or degraded.
+
+    \b
+    cvs status --watch
+    """
+    settings = read_settings(settings_file)
+    status = _ask(settings)
+    unwell = any(view["state"] in ("broken", "degraded") for view in status["views"])
+    code = ExitCode.VIOLATED if unwell else ExitCode.MET
+    if as_json:
+        print_json("status", status, exit_code=code)
+        return code
+    out = console()
+    if watch and out.is_terminal:
+        _watch(settings)
+        return ExitCode.MET
+    out.print(_picture(status))
+    return code
+
+
+def _ask(settings: Settings) -> Status:
+    url = f"http://{settings.http.host}:{settings.http.port}/status.json"
+    try:
+        with urllib.request.urlopen(url, timeout=ANSWER_SECONDS_MAX) as answer:
+            status: Status = json.load(answer)
+            return status
+    except (OSError, urllib.error.URLError, json.JSONDecodeError) as fault:
+        raise MissingEnvironmentError(
+            "no sidecar answers", where=url, next_step="start one with `cvs run`, or set [http]"
+        ) from fault
+
+
+def _watch(settings: Settings) -> None:
+    try:
+        with Live(_picture(_ask(settings)), console=console(), screen=True) as live:
+            while True:
+                time.sleep(1.0)
+                live.update(_picture(_ask(settings)))
+    except KeyboardInterrupt:
+        return
+
+
+def _picture(status: Status) -> Group:
+    """Draw one status; names are text, never markup."""
+    views = sorted(status["views"], key=lambda view: (WORST_FIRST.index(view["state"]), -view["lag_ms"]))
+    table = Table("view", "state", "declared", "audited", box=None, pad_edge=False)
+    for column in ("lag ms", "rows", "quarantined"):
+        table.add_column(column, justify="right")
+    table.add_column("problem")
+    for view in views:
+        table.add_row(
+            Text(view["name"]),
+            Text(view["state"], style=COLOURS[view["state"]]),
+            view["declared_level"],
+            view["audited_level"] or "not yet",
+            f"{view['lag_ms']:,.0f}",
+            f"{view['row_count']:,}",
+            f"{view['quarantined_count']:,}",
+            Text(view["problem"]),
+        )
+    role = "leads" if status["leader"] else "stands by"
+    head = Text(
+        f"{status['pipeline']}: {role} · epoch {status['committed_epoch']:,} · "
+        f"{status['queued_change_count']:,} changes wait"
+    )
+    problems = [Text(f"problem: {problem}", style="red") for problem in status["problems"]]
+    return Group(*problems, head, Text(""), table)

@@ -1,0 +1,52 @@
+"""`cvs uninstall`: remove everything that cvs added, and nothing else."""
+
+import sys
+
+import click
+
+from cvs.cli.options import read_settings, settings_option
+from cvs.cli.output import console, json_option, print_json
+from cvs.errors import ExitCode, SpecificationError
+from cvs.sidecar.apply import uninstall_statements
+from cvs.sidecar.views import Views, cluster_address
+from cvs.store.session import CassandraSession
+
+
+@click.command(name="uninstall")
+@settings_option
+@click.option("--dry-run", is_flag=True, help="Print the statements and send none.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def command(settings_file: str | None, dry_run: bool, yes: bool, as_json: bool) -> int:
+    """Drop every view and all state of cvs, and switch off the `cdc` that cvs switched on.
+
+    \b
+    cvs uninstall --dry-run
+    """
+    settings = read_settings(settings_file)
+    session = CassandraSession(cluster_address(settings))
+    try:
+        views = Views(session=session, settings=settings)
+        statements = (
+            uninstall_statements(views) if settings.views.state_keyspace in _keyspaces(session) else ()
+        )
+        if not as_json:
+            console().print("\n".join(f"{s};" for s in statements) or "nothing of cvs is here", markup=False)
+        agreed = bool(statements) and not dry_run and (yes or _asked(as_json))
+        for statement in statements if agreed else ():
+            session.define(statement)
+    finally:
+        session.close()
+    if as_json:
+        print_json("uninstall", {"removed": agreed, "statements": statements})
+    return ExitCode.MET
+
+
+def _keyspaces(session: CassandraSession) -> set[str]:
+    return set(session.driver.cluster.metadata.keyspaces)
+
+
+def _asked(as_json: bool) -> bool:
+    if as_json or not sys.stdin.isatty():
+        raise SpecificationError("nobody to ask", next_step="look with --dry-run, agree with --yes")
+    return click.confirm("Remove all of this?")

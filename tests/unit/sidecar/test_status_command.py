@@ -1,0 +1,44 @@
+"""`cvs status` shows what a running sidecar says, worst first, in text and as JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cvs.cli import run
+from cvs.sidecar.http import StatusServer
+from cvs.sidecar.status import EpochStatus, StatusBoard, ViewStatus
+
+EPOCH = EpochStatus(epoch=12, committed_at=1.0, change_count=1, duration_ms=1.0, lag_ms=1.0)
+
+
+def settings_for(folder: Path, port: int) -> str:
+    file = folder / "cvs.toml"
+    file.write_text(f'[http]\nhost = "127.0.0.1"\nport = {port}\n')
+    return str(file)
+
+
+def test_the_worst_view_comes_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A broken view stands above live ones, brackets in its problem are text, and the exit code is 1."""
+    board = StatusBoard("shop", started_at=0.0)
+    live = ViewStatus(name="a_live", state="live", declared_level="strong")
+    broken = ViewStatus(name="z_broken", state="broken", declared_level="weak", problem="[red]no")
+    board.committed(EPOCH, (live, broken), queued_change_count=1234)
+    server = StatusServer(board, host="127.0.0.1", port=0)
+    try:
+        code = run(["status", "--settings", settings_for(tmp_path, server.port)])
+        text = capsys.readouterr().out
+        assert code == 1
+        assert "epoch 12 · 1,234 changes wait" in text
+        assert "[red]no" in text
+        assert text.index("z_broken") < text.index("a_live")
+        run(["status", "--settings", settings_for(tmp_path, server.port), "--json"])
+        assert json.loads(capsys.readouterr().out)["result"]["committed_epoch"] == 12
+    finally:
+        server.stop()
+
+
+def test_no_sidecar_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where nobody listens the command says so, and exits 5."""
+    assert run(["status", "--settings", settings_for(tmp_path, 1)]) == 5
+    assert capsys.readouterr().err.startswith("error: no sidecar answers")
