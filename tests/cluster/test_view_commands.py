@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from cvs.embedded.node import Node
-from cvs.model.layout import create_statement, published_table
-from cvs.plan.maintenance import maintenance_plan
 from cvs.sidecar.settings import settings_from
 from cvs.sidecar.views import Views, cluster_address
 from cvs.store.session import CassandraSession
@@ -40,21 +38,22 @@ def session(settings_file: Path) -> Iterator[CassandraSession]:
     """A base table with three orders, and the view as it should be."""
     settings = settings_from(settings_file.read_text(), {}, where="")
     session = CassandraSession(cluster_address(settings))
-    for keyspace in ("shop_v", "shop_views", "cvs_v"):
-        session.define(f"CREATE KEYSPACE IF NOT EXISTS {keyspace} {REPLICATED}")
+    session.define(f"CREATE KEYSPACE shop_v {REPLICATED}")
     session.define("CREATE TABLE shop_v.orders (id int PRIMARY KEY, region text, amount int)")
     for row in ((1, "EU", 10), (2, "EU", 5), (3, "US", 7)):
         session.execute("INSERT INTO shop_v.orders (id, region, amount) VALUES (?, ?, ?)", row)
-    views = Views(session=session, settings=settings)
-    views.catalog.create()
-    declared = views.parsed(STATEMENT)
-    views.catalog.put(declared)
-    for publication in maintenance_plan(declared, views.bases()).publications:
-        session.define(create_statement(published_table(publication)))
+    applied = cvs(settings_file, "apply", str(views_file(settings_file)), "--yes")
+    assert applied.returncode == 0, applied.stdout + applied.stderr
     for row in (("EU", 2, 15), ("US", 1, 7)):
         session.execute("INSERT INTO shop_views.by_region (region, orders, turnover) VALUES (?, ?, ?)", row)
     yield session
     session.close()
+
+
+def views_file(settings_file: Path) -> Path:
+    file = settings_file.with_name("views.sql")
+    file.write_text(STATEMENT)
+    return file
 
 
 def cvs(settings_file: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -65,6 +64,34 @@ def cvs(settings_file: Path, *arguments: str) -> subprocess.CompletedProcess[str
         check=False,
         timeout=120,
     )
+
+
+def test_applying_again_changes_nothing(session: CassandraSession, settings_file: Path) -> None:
+    """The same text is no change; a new view is proposed with every statement, and only agreed to by --yes."""
+    again = cvs(settings_file, "apply", str(views_file(settings_file)), "--yes")
+    assert "nothing to do" in again.stdout
+    more = settings_file.with_name("more.sql")
+    more.write_text(
+        "CREATE MATERIALIZED VIEW shop_views.big AS SELECT id, amount FROM shop_v.orders WHERE amount > 6;"
+    )
+    dry = json.loads(cvs(settings_file, "apply", str(more), "--dry-run", "--json").stdout)["result"]
+    assert [(c["kind"], c["name"]) for c in dry["changes"]] == [
+        ("kept", "shop_views.by_region"),
+        ("create", "shop_views.big"),
+    ]
+    assert (dry["applied"], dry["captured"]) == (False, [])
+    assert any(s.startswith("CREATE TABLE IF NOT EXISTS shop_views.big ") for s in dry["statements"])
+    assert cvs(settings_file, "apply", str(more)).returncode == 2
+    assert "big" not in cvs(settings_file, "dump").stdout
+
+
+def test_only_cdc_was_changed_of_the_users_table(session: CassandraSession, settings_file: Path) -> None:
+    """Applying switched `cdc` on, and remembers that it did."""
+    session.driver.cluster.refresh_schema_metadata()
+    options = session.driver.cluster.metadata.keyspaces["shop_v"].tables["orders"].options
+    assert options["cdc"]
+    settings = settings_from(settings_file.read_text(), {}, where="")
+    assert Views(session=session, settings=settings).catalog.captured() == ["shop_v.orders"]
 
 
 def test_a_right_view_verifies(session: CassandraSession, settings_file: Path) -> None:
@@ -109,6 +136,18 @@ def test_what_is_dumped_declares_the_same_views(session: CassandraSession, setti
     views = Views(session=session, settings=settings)
     dumped = cvs(settings_file, "dump").stdout
     assert [v.definition for v in views.parsed(dumped)] == [v.definition for v in views.parsed(STATEMENT)]
+
+
+def test_uninstalling_leaves_only_what_was_there(session: CassandraSession, settings_file: Path) -> None:
+    """Views, state and the switched-on `cdc` go; the user's table and rows stay."""
+    assert cvs(settings_file, "uninstall", "--yes").returncode == 0
+    session.driver.cluster.refresh_schema_metadata()
+    keyspaces = session.driver.cluster.metadata.keyspaces
+    assert "cvs_v" not in keyspaces
+    assert "by_region" not in keyspaces["shop_views"].tables
+    assert not keyspaces["shop_v"].tables["orders"].options["cdc"]
+    assert len(session.execute("SELECT id FROM shop_v.orders")) == 3
+    assert "nothing of cvs is here" in cvs(settings_file, "uninstall", "--yes").stdout
 
 
 def test_a_cluster_that_is_not_there_is_one_message(settings_file: Path, tmp_path: Path) -> None:
