@@ -3,16 +3,36 @@
 Not the door to storage (that is `store`): it interprets nothing, it retries nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from cassandra import ConsistencyLevel
-from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
+from cassandra import ConsistencyLevel, DriverException, RequestExecutionException, RequestValidationException
+from cassandra.auth import PlainTextAuthProvider
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable
 from cassandra.policies import FallthroughRetryPolicy, RoundRobinPolicy, WhiteListRoundRobinPolicy
+from cassandra.protocol import ErrorMessage
+from cassandra.protocol import RequestValidationException as ValidationMessage
 from cassandra.query import SimpleStatement
 
+from cvs.errors import SpecificationError, StoreError
+
 TIMEOUT_SECONDS = 60.0
+
+
+@contextmanager
+def describe_failure(where: str) -> Iterator[None]:
+    """Turn what the driver raises into one message."""
+    try:
+        yield
+    except NoHostAvailable as problem:
+        raise StoreError("no node answers", where=where, next_step="`cvs node status`") from problem
+    except (RequestValidationException, ValidationMessage) as problem:
+        said = getattr(problem, "message", None) or str(problem)
+        raise SpecificationError(f"Cassandra refuses the statement: {said}", where=where) from problem
+    except (RequestExecutionException, DriverException, ErrorMessage) as problem:
+        raise StoreError(f"Cassandra failed: {problem}", where=where) from problem
 
 
 class Client:
@@ -27,8 +47,6 @@ class Client:
         credentials: tuple[str, str] | None = None,
     ) -> None:
         """Connect; `only_these` keeps the driver from talking to nodes it learns of."""
-        from cassandra.auth import PlainTextAuthProvider
-
         hosts = list(contact_points)
         balance = WhiteListRoundRobinPolicy(hosts) if only_these else RoundRobinPolicy()
         profile = ExecutionProfile(
@@ -56,6 +74,15 @@ class Client:
         level = ConsistencyLevel.name_to_value[consistency]
         asked = SimpleStatement(statement, consistency_level=level)
         return list(self.session.execute(asked, tuple(parameters) if parameters is not None else None))
+
+    def table(self, statement: str, *, consistency: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Run one statement and give column names and rows; both empty if it answers nothing."""
+        if consistency.upper() not in ConsistencyLevel.name_to_value:
+            known = ", ".join(ConsistencyLevel.name_to_value)
+            raise SpecificationError(f"{consistency} is not a consistency level", next_step=f"known: {known}")
+        level = ConsistencyLevel.name_to_value[consistency.upper()]
+        result = self.session.execute(SimpleStatement(statement, consistency_level=level))
+        return list(result.column_names or []), [tuple(row) for row in result]
 
     def close(self) -> None:
         """Let the driver's threads and connections go."""

@@ -48,7 +48,7 @@ def test_a_killed_guard_takes_its_process_along(tmp_path: Path) -> None:
 
 
 def test_a_forked_child_of_the_owner_does_not_keep_it_alive(tmp_path: Path) -> None:
-    script = OWNER.replace("time.sleep(600)\n", "import os\nos.fork()\ntime.sleep(8)\n")
+    script = OWNER.replace("time.sleep(600)\n", "import os\nos.fork()\ntime.sleep(5)\n")
     owner = subprocess.Popen(
         [sys.executable, "-c", script, str(tmp_path / "out")], stdout=subprocess.PIPE, text=True
     )
@@ -56,7 +56,7 @@ def test_a_forked_child_of_the_owner_does_not_keep_it_alive(tmp_path: Path) -> N
     child = ProcessId.of(int(owner.stdout.readline().split()[0]))
     assert child is not None
     owner.kill()
-    assert child.wait_end(6), "the guard must notice although the fork holds its pipe"
+    assert child.wait_end(4), "the guard must notice although the fork holds its pipe"
     owner.communicate()
 
 
