@@ -17,7 +17,13 @@ VARIABLES base,     \* record -> versions written so far
 vars == <<base, done, view, manager, orphans, faults, shown>>
 
 Observers == IF Whole THEN {"whole"} ELSE Keys
-AnswerOf(cut, o) == IF Whole THEN [k \in Keys |-> Recompute(RowsAt(cut), k)] ELSE Recompute(RowsAt(cut), o)
+\* A table, because TLC computes a constant once.
+Table == [cut \in [Records -> 0..3] |->
+            IF \A r \in Records : cut[r] <= Length(r)
+            THEN IF Whole THEN [o \in Observers |-> [k \in Keys |-> Recompute(RowsAt(cut), k)]]
+                          ELSE [o \in Observers |-> Recompute(RowsAt(cut), o)]
+            ELSE <<>>]
+AnswerOf(cut, o) == Table[cut][o]
 INSTANCE HistoryClaims WITH TimelineLength <- Length, Answer <- AnswerOf
 
 NoRequest == [key |-> "-", version |-> 0, entries |-> <<>>, value |-> <<>>]
@@ -204,14 +210,16 @@ Quiet ==
 \* Once everything is propagated, every view record is the view of the final base state.
 ConvergedInv == Quiet => \A o \in Observers : Converged(o, shown[o])
 
+\* The next three are looked at when a run is over: `shown` forgets nothing, and every run can be finished.
+
 \* Every state a view record showed is the view of some base state.
-WeakInv == \A o \in Observers : Weak(o, shown[o])
+WeakInv == Quiet => \A o \in Observers : Weak(o, shown[o])
 
 \* Any two states shown are explained by base states in the same order.
-PairwiseInv == \A o \in Observers : Pairwise(o, shown[o])
+PairwiseInv == Quiet => \A o \in Observers : Pairwise(o, shown[o])
 
 \* One monotone sequence of base states explains everything shown.
-ChainInv == \A o \in Observers : Chain(o, shown[o])
+ChainInv == Quiet => \A o \in Observers : Chain(o, shown[o])
 
 \* Nothing of some serialization of the base updates was left out.
 CompleteInv == Quiet => \A o \in Observers : Complete(o, shown[o])

@@ -30,6 +30,8 @@ Versions(r) ==
            [] OTHER    -> <<Row("b", 4), Row("b", 5)>>
     [] Scenario = "sets" ->          \* paper 2.4: one element wanders through both relations
          IF r = "r1" THEN <<Row("p", 0), Row("q", 0), Row("o", 0)>> ELSE <<Gone, Row("o", 0), Row("q", 0)>>
+    [] Scenario = "sets_again" ->    \* the left element is rewritten while the right one comes and goes
+         IF r = "r1" THEN <<Row("o", 0), Row("o", 1), Row("o", 2)>> ELSE <<Gone, Row("o", 0), Gone>>
 
 Length(r) == Len(Versions(r)) - 1
 RowsAt(cut) == [r \in Records |-> Versions(r)[cut[r] + 1]]

@@ -73,7 +73,7 @@ Absorb(value, rec, old, new, read) ==
     [] Program \in SetPrograms ->
          IF OnLeft(rec) THEN [value EXCEPT !.left = Reduce(@ + N(new), N(old))]
          ELSE [value EXCEPT !.right = Reduce(@ + N(new), N(old))]
-    [] Program \in SetRead -> read
+    [] Program \in SetRead -> [member |-> IF Alive(new) THEN read.member ELSE 0]
 
 Least(ys) == CHOOSE y \in ys : \A other \in ys : y <= other
 
@@ -131,5 +131,6 @@ BaseRead(rows, rec, new, k) ==
     [] Program \in JoinRead ->
          LET match == {s \in Records : ~OnLeft(s) /\ Alive(rows[s]) /\ rows[s].x = new.x}
          IN IF match = {} THEN Gone ELSE rows[CHOOSE s \in match : TRUE]
-    [] Program \in SetRead -> [member |-> IF Recompute(rows, k) = <<>> THEN 0 ELSE 1]
+    [] Program \in SetRead -> \* the other relation only, as in the paper
+         [member |-> IF \E r \in Records : OnLeft(r) # OnLeft(rec) /\ Alive(rows[r]) /\ rows[r].x = k THEN 1 ELSE 0]
 =============================================================================
