@@ -11,7 +11,18 @@ from tooling.tlc import HOLDS, SPECS, Found, SpecsError
 
 MANIFEST = SPECS / "manifest.toml"
 CLASSES = ("default", "nightly")
-FIELDS = {"name", "module", "question", "constants", "claims", "expected", "states", "class", "options"}
+FIELDS = {
+    "name",
+    "module",
+    "question",
+    "constants",
+    "claims",
+    "expected",
+    "states",
+    "class",
+    "options",
+    "specification",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +38,12 @@ class Configuration:
     time_class: str
     constants: dict[str, Any] = field(default_factory=dict)
     options: tuple[str, ...] = ()
+    specification: str = "Spec"  # FairSpec where something must happen in the end
 
     @property
     def cfg(self) -> str:
         """Return the text of the .cfg file that TLC reads."""
-        lines = ["SPECIFICATION Spec", "CHECK_DEADLOCK FALSE"]
+        lines = [f"SPECIFICATION {self.specification}", "CHECK_DEADLOCK FALSE"]
         lines += [f"CONSTANT {name} = {tla(value)}" for name, value in self.constants.items()]
         for claim in self.claims:
             lines.append(f"{'PROPERTY' if claim.endswith('Prop') else 'INVARIANT'} {claim}")
@@ -101,6 +113,7 @@ def configuration(entry: dict[str, Any]) -> Configuration:
         time_class=entry.get("class", CLASSES[0]),
         constants=entry.get("constants", {}),
         options=tuple(entry.get("options", ())),
+        specification=entry.get("specification", "Spec"),
     )
     if made.expected != HOLDS and made.expected not in made.claims:
         raise SpecsError(f'{made.name}: expected "{made.expected}" is none of its claims')
