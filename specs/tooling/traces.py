@@ -1,0 +1,196 @@
+"""From a history of a per-entry run (NDJSON, `cvs/history/events.py`) to a module TLC can check.
+
+Events without an action, each with its reason:
+
+    run_started, checkpoint       they are the initial state
+    base_update_returned          the spec lets a written version be handed over at once
+    view_read_called, _returned   client reads are the judge's (linearizability); the spec checks writers
+    epoch_committed               per-epoch runs are the module Epoch's
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tooling.tlc import SpecsError
+
+EVENTS_MAX = 20_000
+ACTION_OF = {
+    "base_update_called": "write",
+    "update_received": "receive",
+    "test_and_set_called": "call",
+    "test_and_set_returned": "return",
+    "manager_crashed": "crash",
+    "quiescent": "rest",
+}
+NOT_MODELLED = {
+    "run_started",
+    "checkpoint",
+    "base_update_returned",
+    "view_read_called",
+    "view_read_returned",
+    "epoch_committed",
+}
+CFG = "SPECIFICATION Spec\nCHECK_DEADLOCK FALSE\nINVARIANT NotMatchedInv\n" + "".join(
+    f"CONSTANT {name} <- My{name}\n" for name in ("Log", "Bases", "Keys", "RowAt", "Start", "Valued")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """Where group, measure, count and sum stand; without them only lineage and signatures are checked."""
+
+    group: str
+    measure: str
+    count: str
+    total: str
+
+
+@dataclass(slots=True)
+class _Run:
+    columns: Columns | None
+    rows: dict[str, list[Any]] = field(default_factory=dict)
+    start: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    steps: list[str] = field(default_factory=list)
+
+
+def module(events: Iterable[dict[str, Any]], columns: Columns | None) -> tuple[str, int]:
+    """Return the text of the module TraceRun and its number of steps."""
+    run = _Run(columns)
+    for event in events:
+        _take(run, event)
+    if not run.steps:
+        raise SpecsError("no event of a per-entry run: an empty trace proves nothing")
+    if len(run.steps) > EVENTS_MAX:
+        raise SpecsError(f"{len(run.steps)} steps; at most {EVENTS_MAX} are checked at once")
+    return _text(run), len(run.steps)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+
+
+def _take(run: _Run, event: dict[str, Any]) -> None:
+    kind = event["event"]
+    if kind == "checkpoint":
+        for table, key, _version, row in event["base"]:
+            run.rows[_base(table, key)] = [row]
+        for _view, key, scalars, row in event["views"]:
+            run.start[_name(key)] = (scalars[1] if scalars else 0, row)
+    if kind in NOT_MODELLED:
+        return
+    if kind not in ACTION_OF:
+        raise SpecsError(f'event "{kind}" has no action and no reason why not')
+    run.steps.append(_STEP[kind](run, event))
+
+
+def _write(run: _Run, event: dict[str, Any]) -> str:
+    base = _base(event["table"], event["key"])
+    run.rows.setdefault(base, [None]).append(event["row"])
+    return _record(kind='"write"', base=_text_of(base), version=event["version"])
+
+
+def _receive(_run: _Run, event: dict[str, Any]) -> str:
+    base = _text_of(_base(event["table"], event["key"]))
+    return _record(kind='"receive"', process=_text_of(event["process"]), base=base, version=event["version"])
+
+
+def _call(run: _Run, event: dict[str, Any]) -> str:
+    lines = [
+        _record(
+            **{
+                "base": _text_of(_base(a["table"], a["key"])),
+                "from": a["from_version"],
+                "to": a["to_version"],
+            }
+        )
+        for a in event["absorbed"]
+    ]
+    key = _name(event["view_key"])
+    run.start.setdefault(key, (0, None))
+    count, total = _shown(run, event["row"])
+    return _record(
+        kind='"call"',
+        process=_text_of(event["process"]),
+        operation=_text_of(f"{event['process']}/{event['operation']}"),
+        key=_text_of(key),
+        expected=event["expected"][1] if event["expected"] else 0,
+        new=event["new"][1],
+        n=count,
+        s=total,
+        absorbed="{" + ", ".join(lines) + "}",
+    )
+
+
+def _return(_run: _Run, event: dict[str, Any]) -> str:
+    operation = _text_of(f"{event['process']}/{event['operation']}")
+    return _record(kind='"return"', operation=operation, outcome=_text_of(event["outcome"]))
+
+
+_STEP = {
+    "base_update_called": _write,
+    "update_received": _receive,
+    "test_and_set_called": _call,
+    "test_and_set_returned": _return,
+    "manager_crashed": lambda _run, _event: _record(kind='"crash"'),
+    "quiescent": lambda _run, _event: _record(kind='"rest"'),
+}
+
+
+def _text(run: _Run) -> str:
+    bases = sorted(run.rows)
+    taken = "[b \\in MyBases |-> 0]"
+    starts = []
+    for key, (version, row) in sorted(run.start.items()):
+        count, total = _shown(run, row)
+        starts.append((key, _record(version=version, n=count, s=total, taken=taken)))
+    lines = [
+        "---- MODULE TraceRun ----",
+        "EXTENDS Trace",
+        f"MyBases == {{{', '.join(map(_text_of, bases))}}}",
+        f"MyKeys == {{{', '.join(_text_of(key) for key, _ in starts)}}}",
+        f"MyRowAt == {_function((b, _sequence(_row(run, row) for row in run.rows[b])) for b in bases)}",
+        f"MyStart == {_function(starts)}",
+        f"MyValued == {'TRUE' if run.columns else 'FALSE'}",
+        "MyLog == <<\n  " + ",\n  ".join(run.steps) + " >>",
+        "====",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _row(run: _Run, row: dict[str, Any] | None) -> str:
+    if run.columns is None or row is None:
+        return _record(x='"-"', y=0)
+    return _record(x=_text_of(_name([row[run.columns.group]])), y=int(row[run.columns.measure]))
+
+
+def _shown(run: _Run, row: dict[str, Any] | None) -> tuple[int, int]:
+    if run.columns is None or row is None:
+        return 0, 0
+    return int(row[run.columns.count]), int(row[run.columns.total] or 0)
+
+
+def _base(table: str, key: Any) -> str:
+    return f"{table}:{_name(key)}"
+
+
+def _name(key: Any) -> str:
+    return json.dumps(key).replace('"', "'")
+
+
+def _text_of(word: str) -> str:
+    return '"' + word.replace("\\", "/").replace('"', "'") + '"'
+
+
+def _record(**fields: Any) -> str:
+    return "[" + ", ".join(f"{name} |-> {value}" for name, value in fields.items()) + "]"
+
+
+def _sequence(items: Iterable[str]) -> str:
+    return "<<" + ", ".join(items) + ">>"
+
+
+def _function(pairs: Iterable[tuple[str, str]]) -> str:
+    return " @@ ".join(f"({_text_of(name)} :> {value})" for name, value in pairs)
