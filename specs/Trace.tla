@@ -25,7 +25,7 @@ VARIABLES i, base, received, stored, past, asked
 vars == <<i, base, received, stored, past, asked>>
 
 Now == Log[i]
-Advance(kind) == i <= Len(Log) /\ Now.kind = kind /\ i' = i + 1 /\ PrintT(<<"matched", i>>)
+Advance(kind) == i <= Len(Log) /\ Now.kind = kind /\ i' = i + 1
 
 Init ==
   /\ i = 1
@@ -116,7 +116,8 @@ Rest ==
                                /\ stored[k].s = SumOver(Bases, k)
   /\ UNCHANGED <<base, received, stored, past, asked>>
 
-Next == Write \/ Receive \/ Call \/ Return \/ Crash \/ Rest \/ \E request \in asked : Effect(request)
+Matched == (Write \/ Receive \/ Call \/ Return \/ Crash \/ Rest) /\ PrintT(<<"matched", i>>)
+Next == Matched \/ \E request \in asked : Effect(request)
 Spec == Init /\ [][Next]_vars
 
 \* Broken = the whole history was matched.

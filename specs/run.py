@@ -5,6 +5,7 @@
     python specs/run.py check SilentRetry          everything whose name starts so
     python specs/run.py list                       names, questions, answers
     python specs/run.py record NAME                run, and write the state count into the manifest
+    python specs/run.py trace FILE...              match recorded histories with the spec, event by event
     python specs/run.py check --dry-run NAME       the .cfg and the command line, nothing run
 
 Exit code 0: every answer is the one on record; 1: some is not; 2: bad arguments; 70: TLC could not answer.
@@ -15,7 +16,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tooling import manifest, tlc
+from tooling import manifest, tlc, traces
 from tooling.manifest import Configuration
 
 
@@ -75,6 +76,21 @@ def record(arguments: argparse.Namespace) -> int:
         path.write_text(manifest.with_states(path.read_text(), each.name, found.distinct))
         print(f"{each.name:<44} {found.verdict:<28} {found.distinct:>9} {found.seconds:6.1f} s", flush=True)
     return 0
+
+
+def trace(arguments: argparse.Namespace) -> int:
+    """Match histories with the spec of per-entry programs; say how far each was matched."""
+    given = (arguments.group, arguments.measure, arguments.count, arguments.total)
+    columns = None
+    if all(given):
+        columns = traces.Columns(group=given[0], measure=given[1], count=given[2], total=given[3])
+    jar = tlc.jar(arguments.jar)
+    refused = 0
+    for file in arguments.files:
+        matched = traces.matched(jar, traces.read(Path(file)), columns)
+        refused += not matched.accepted
+        print(f"{file}: {matched}")
+    return 1 if refused else 0
 
 
 def listing(arguments: argparse.Namespace) -> int:

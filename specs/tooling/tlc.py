@@ -58,7 +58,8 @@ def jar(given: str | None) -> Path:
 
 def command(tlc: Path, folder: Path, module: str, options: Sequence[str]) -> list[str]:
     return [
-        "nice", "java", f"-Xmx{HEAP}", "-Xss64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Djava.io.tmpdir={folder}",
+        "nice", "java", f"-Xmx{HEAP}", "-Xss64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+        f"-Djava.io.tmpdir={folder}",
         f"-DTLA-Library={SPECS}", "-cp", str(tlc), "tlc2.TLC", "-workers", "1", "-fp", "0",
         "-metadir", str(folder / "meta"), "-config", str(folder / f"{module}.cfg"), *options,
         str(folder / f"{module}.tla"),

@@ -9,11 +9,13 @@ Events without an action, each with its reason:
 """
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tooling import tlc
 from tooling.tlc import SpecsError
 
 EVENTS_MAX = 20_000
@@ -48,6 +50,25 @@ class Columns:
     total: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matched:
+    """How far a history fits the spec."""
+
+    steps: int
+    reached: int
+    distinct: int
+    refused: str = ""  # the first step that fits no action
+
+    @property
+    def accepted(self) -> bool:
+        return self.reached == self.steps
+
+    def __str__(self) -> str:
+        if self.accepted:
+            return f"matched to its last step, {self.steps} steps, {self.distinct} states"
+        return f"refused at step {self.reached + 1} of {self.steps}: {self.refused}"
+
+
 @dataclass(slots=True)
 class _Run:
     columns: Columns | None
@@ -66,6 +87,19 @@ def module(events: Iterable[dict[str, Any]], columns: Columns | None) -> tuple[s
     if len(run.steps) > EVENTS_MAX:
         raise SpecsError(f"{len(run.steps)} steps; at most {EVENTS_MAX} are checked at once")
     return _text(run), len(run.steps)
+
+
+def matched(jar: Path, events: list[dict[str, Any]], columns: Columns | None) -> Matched:
+    """Ask TLC; accepted is when the invariant "not yet at the end" breaks, and every step was printed."""
+    text, steps = module(events, columns)
+    found = tlc.run(jar, "TraceRun", CFG, source=text)
+    reached = max((int(n) for n in re.findall(r'<<"matched", (\d+)>>', found.output)), default=0)
+    if (found.verdict == "NotMatchedInv") != (reached == steps):
+        raise SpecsError(f"TLC says {found.verdict} and matched {reached} of {steps} steps")
+    refused = (
+        "" if reached == steps else text.split("MyLog == <<\n  ")[1].split(",\n  ")[reached].split(" >>\n")[0]
+    )
+    return Matched(steps=steps, reached=reached, distinct=found.distinct, refused=refused)
 
 
 def read(path: Path) -> list[dict[str, Any]]:

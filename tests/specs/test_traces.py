@@ -1,0 +1,101 @@
+"""Histories of real programs, recorded in the simulator, are behaviours of the spec; wrong ones are not."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from cvs.embedded.artifacts import jars
+from cvs.history.codec import history_bytes
+from cvs.model.views import AggregateFunction
+from cvs.programs.aggregate import Aggregated, AggregateProgram
+from cvs.programs.machine import Policy
+from cvs.programs.rows import column
+from cvs.simulate.scheduler import CRASHES, ZOMBIES, simulated
+from cvs.simulate.world import Scenario
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "specs"))
+
+from tooling import traces
+
+GROUPED = AggregateProgram(
+    view="v",
+    table="r",
+    group=(("x", column("x")),),
+    aggregates=(
+        Aggregated(name="n", function=AggregateFunction.COUNT),
+        Aggregated(name="sum", function=AggregateFunction.SUM, argument=column("y")),
+    ),
+)
+COLUMNS = traces.Columns(group="x", measure="y", count="n", total="sum")
+WRITES = tuple(
+    ("r", (k,), {"x": x, "y": y} if x else None)
+    for k, x, y in [(1, "a", 1), (2, "a", 2), (1, "b", 3), (3, "a", 4), (2, "", 0), (2, "b", 5)]
+)
+
+
+def history(seed, faults, **policy):
+    scenario = Scenario(
+        program=GROUPED,
+        policy=Policy(**policy),
+        initial=(("r", (9,), {"x": "a", "y": 10}),),
+        writes=WRITES,
+        managers=3,
+        streams=2,
+    )
+    world, _ = simulated(scenario, faults, seed, record=True)
+    return [json.loads(line) for line in history_bytes(world.events).splitlines()]
+
+
+def matched(events):
+    return traces.matched(jars("tlc")[0], events, COLUMNS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_run_with_crashes_late_requests_and_zombies_is_a_behaviour_of_the_spec(seed):
+    """Every event of the run is an action the spec allows where it stands."""
+    found = matched(history(seed, ZOMBIES))
+    assert found.accepted, str(found)
+    assert found.steps > 20
+
+
+@pytest.mark.slow
+def test_a_program_that_forgets_what_it_absorbed_is_refused_where_it_counts_twice():
+    """The counter-only program absorbs a redelivered entry again: the spec has no such step."""
+    found = [matched(history(seed, CRASHES, signature_check=False)) for seed in (1, 3)]
+    assert [(each.accepted, 'kind |-> "call"' in each.refused) for each in found] == [(False, True)] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", ["value", "outcome", "dropped"])
+def test_a_damaged_history_is_refused(damage):
+    """One wrong sum, one refusal of what was applied, one lost event: no behaviour of the spec."""
+    events = history(0, ZOMBIES)
+    applied = [i for i, e in enumerate(events) if e.get("outcome") == "applied" and "returned" in e][2]
+    event = events[applied]
+    same = (event["process"], event["operation"])
+    called = next(
+        i
+        for i, e in enumerate(events)
+        if e["event"] == "test_and_set_called" and (e["process"], e["operation"]) == same
+    )
+    if damage == "value":
+        events[called]["row"]["sum"] += 1
+    elif damage == "outcome":
+        event["outcome"] = "rejected"
+    else:
+        del events[called]
+    assert not matched(events).accepted
+
+
+def test_every_event_has_an_action_or_a_reason():
+    """A new kind of event must be given an action, or a written reason why not."""
+    from typing import get_args
+
+    from cvs.history.events import AnyEvent
+
+    tags = {kind.__struct_config__.tag for kind in get_args(AnyEvent)}
+    assert tags == set(traces.ACTION_OF) | traces.NOT_MODELLED
+    assert not set(traces.ACTION_OF) & traces.NOT_MODELLED
