@@ -3,6 +3,7 @@
 from enum import Enum
 
 from cvs.model.outcome import Outcome, OutcomeKind
+from cvs.model.signature import UNTOUCHED
 from cvs.programs.machine import RECORD, Row, shown
 from cvs.store.memory import MemoryStore
 from cvs.store.port import Key, PartitionId, TestAndSet
@@ -49,6 +50,9 @@ class FaultyStore(MemoryStore):
         outcome = super().test_and_set(request)
         if outcome.kind is OutcomeKind.APPLIED:
             self.shown.append((request.partition, shown(self.rows[request.partition].get(RECORD))))
+            if request.new == UNTOUCHED:
+                # What forgetting programs ask for: the record and its signature are gone, as if never there.
+                del self.signatures[request.partition]
         return outcome
 
     def view(self) -> dict[Key, Row]:

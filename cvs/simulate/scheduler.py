@@ -13,6 +13,9 @@ from cvs.simulate.world import Scenario, Step, World
 STEPS_MAX = 5_000
 """Random steps before a run is brought to rest without faults: faults for ever would never settle."""
 
+ASLEEP_MAX = 80
+"""Picks for which a manager that was replaced does nothing: long enough for its heir to go far."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
@@ -51,6 +54,8 @@ class Scheduler:
         self.random = random
         self.schedule: list[Step] = []
         self._bounds = faults.bounds
+        self._asleep: dict[int, int] = {}  # managers thought dead, and the pick at which they wake up
+        self._picks = 0
 
     def run(self) -> list[Step]:
         """Run until everything is settled; return the schedule."""
@@ -59,6 +64,8 @@ class Scheduler:
             step = self._next()
             if world.take(step):
                 schedule.append(step)
+                if step[0] == "takeover":
+                    self._asleep[step[1]] = self._picks + int(self.random.random() * ASLEEP_MAX)
             elif world.settled:
                 break
         world.finish()
@@ -68,7 +75,10 @@ class Scheduler:
         world, random = self.world, self.random.random
         if world.written < len(world.scenario.writes) and random() * 1000 < self.faults.eager:
             return ("write", 0, 0)
+        self._picks += 1
         manager = int(random() * len(world.tasks))
+        if self._asleep.get(manager, 0) > self._picks:
+            manager = (manager + 1) % len(world.tasks)
         if world.tasks[manager] is None:
             return self._idle(manager)
         if self._bounds:

@@ -1,0 +1,1 @@
+"""The property-based suites as a product: view classes, level table, stories, pytest plugin."""

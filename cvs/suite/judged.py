@@ -1,0 +1,132 @@
+"""From a simulated run to its level: of the worst view record, and of the whole view.
+
+The questions go to the judge's exact search over base states (`checker.cuts`); what a base state means is
+asked of `model.recompute`. Programs and judge meet here and nowhere else.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cvs.checker.cuts import Problem, chain, complete, converged, pairwise, weak
+from cvs.checker.verdict import Budget, Cut, Verdict
+from cvs.model.identity import identity
+from cvs.model.levels import Level
+from cvs.model.recompute import bag, recompute
+from cvs.programs.machine import Key, Row
+from cvs.simulate.world import World
+from cvs.suite.classes import ViewClass
+
+STEPS_MAX = 2_000_000
+"""Budget of one question; small worlds use some thousands, more raises `Exhausted` and stops the suite."""
+
+View = dict[Key, Hashable]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """The level of one run at both granularities, and the view record that decided the first."""
+
+    record: Level
+    view: Level
+    worst: Key | None = None
+    pairwise_only: bool = False  # the worst record is strong pairwise but not as a chain
+
+
+def judged(world: World, shape: ViewClass) -> Judgement:
+    """Judge one settled run."""
+    meaning, tops = _meaning(world, shape)
+    final = {key: form(row) for key, row in world.initial.items()}
+    wholes: list[Hashable] = [frozenset(final.items())]
+    states: dict[Key, list[Hashable]] = {key: [value] for key, value in final.items()}
+    for partition, row in world.shown:
+        value = None if row is None else form(row)
+        states.setdefault(partition.key, [None]).append(value)
+        if value is None:
+            final.pop(partition.key, None)
+        else:
+            final[partition.key] = value
+        wholes.append(frozenset(final.items()))
+    for key in meaning(tops):
+        states.setdefault(key, [None])
+    lowest, pairs = Level.COMPLETE, False
+    worst: Key | None = None
+    for candidate, seen in states.items():
+        level, pairs_only = _level(tops, _of(meaning, candidate), seen)
+        if level.rank < lowest.rank:
+            lowest, worst, pairs = level, candidate, pairs_only
+    view, _ = _level(tops, lambda cut: frozenset(meaning(cut).items()), wholes)
+    return Judgement(record=lowest, view=view, worst=worst, pairwise_only=pairs)
+
+
+def _of(meaning: Callable[[Cut], View], key: Key) -> Callable[[Cut], Hashable]:
+    return lambda cut: meaning(cut).get(key)
+
+
+def _level(tops: Cut, meaning: Callable[[Cut], Hashable], seen: list[Hashable]) -> tuple[Level, bool]:
+    problem = Problem(tops=tops, meaning=meaning, states=_without_repetitions(seen))
+
+    def holds(question: Callable[[Problem, Budget], tuple[Verdict, Any]]) -> bool:
+        return question(problem, Budget(STEPS_MAX))[0] is Verdict.HOLDS
+
+    if not holds(converged):
+        return Level.NOT_CONVERGED, False
+    if holds(chain):
+        return (Level.COMPLETE if holds(complete) else Level.STRONG), False
+    if holds(weak):
+        return Level.WEAK, holds(pairwise)
+    return Level.CONVERGED, False
+
+
+def _without_repetitions(seen: Iterable[Hashable]) -> tuple[Hashable, ...]:
+    kept: list[Hashable] = []
+    for state in seen:
+        if not kept or kept[-1] != state:
+            kept.append(state)
+    return tuple(kept)
+
+
+def _meaning(world: World, shape: ViewClass) -> tuple[Callable[[Cut], View], Cut]:
+    records = sorted(world.timelines, key=repr)
+    lines = [world.timelines[record].rows for record in records]
+    memo: dict[Cut, View] = {}
+
+    def meaning(cut: Cut) -> View:
+        if cut not in memo:
+            base: dict[str, list[Row]] = {table: [] for table in shape.domains}
+            for (table, _), line, version in zip(records, lines, cut, strict=True):
+                row = line[version]
+                if row is not None:
+                    base[table].append(row)
+            memo[cut] = view_of(shape, base)
+        return memo[cut]
+
+    return meaning, tuple(len(line) - 1 for line in lines)
+
+
+def view_of(shape: ViewClass, base: Mapping[str, list[Row]]) -> View:
+    """Return the view records of a base state in comparable form, by view key."""
+    if shape.record_key is None:
+        return {key: form(row) for key, row in recompute(shape.definition, base, shape.tables).items()}
+    groups: dict[Key, list[Row]] = {}
+    for row in bag(shape.definition.relation, base, shape.tables):
+        groups.setdefault(_record_of(shape.record_key, row), []).append(row)
+    return {key: form({"rows": tuple(rows)}) for key, rows in groups.items()}
+
+
+def _record_of(names: tuple[str, ...], row: Row) -> Key:
+    """Name the partition of a joined row: its join key, or its own base row where that is null."""
+    if not names:
+        return ()
+    values = [row[name] for name in names if row.get(name) is not None]
+    if values:
+        return (values[0],)
+    side = next(name.split(".")[0] for name in names if row.get(f"{name.split('.')[0]}.k") is not None)
+    return (None, side, row[f"{side}.k"])
+
+
+def form(row: Row) -> Hashable:
+    """Return a row in a form that compares as SQL does; the rows of one record in any order."""
+    if "rows" in row and len(row) == 1:
+        return tuple(sorted((form(part) for part in row["rows"]), key=repr))
+    return tuple(sorted((name, identity(value)) for name, value in row.items()))

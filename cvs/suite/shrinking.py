@@ -1,0 +1,57 @@
+"""Shrinking: the smallest story that still does what was found, by cutting and looking again.
+
+Any part of a schedule is a schedule, so cutting is all there is: halves, quarters, single steps; then base
+updates, initial rows, managers and streams; again until nothing more can go.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from cvs.suite.story import Story
+
+TRIES_MAX = 4_000
+"""Replays one shrinking may cost; some two milliseconds each."""
+
+
+def shrunk(story: Story, still: Callable[[Story], bool]) -> Story:
+    """Return the smallest story found of which `still` is true; the given one must be."""
+    assert still(story), "only what shows something can be shrunk"
+    tries = 0
+    progress = True
+    while progress and tries < TRIES_MAX:
+        progress = False
+        for candidate in _smaller(story):
+            tries += 1
+            if tries >= TRIES_MAX:
+                break
+            if still(candidate):
+                story, progress = candidate, True
+                break
+    return story
+
+
+def _smaller(story: Story) -> Iterator[Story]:
+    """Yield simpler stories, the boldest cuts first."""
+    world = story.scenario
+    if world.managers > 1:
+        yield replace(story, scenario=replace(world, managers=world.managers - 1))
+    if world.streams > 1:
+        yield replace(story, scenario=replace(world, streams=world.streams - 1))
+    if world.remember:
+        yield replace(story, scenario=replace(world, remember=False))
+    for schedule in _cuts(story.schedule):
+        yield replace(story, schedule=tuple(schedule))
+    for writes in _cuts(world.writes):
+        yield replace(story, scenario=replace(world, writes=tuple(writes)))
+    for initial in _cuts(world.initial):
+        yield replace(story, scenario=replace(world, initial=tuple(initial)))
+
+
+def _cuts(whole: Sequence[Any]) -> Iterator[list[Any]]:
+    """Yield the sequence without one of its parts, large parts first."""
+    size = len(whole)
+    while size:
+        for start in range(0, len(whole), size):
+            yield [*whole[:start], *whole[start + size :]]
+        size //= 2

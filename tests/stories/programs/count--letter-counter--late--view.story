@@ -1,0 +1,11 @@
+# count, program letter-counter, faults: late
+# shows that the level of the whole view is converged and no more
+# level of the worst view record: complete; of the whole view: converged
+view count
+program letter-counter
+managers 1
+streams 1
+expect record complete
+expect view converged
+initial r [3] {"k":3,"x":"b","y":0}
+update r [3] {"k":3,"x":"a","y":0}

@@ -1,0 +1,17 @@
+# except, program letter, faults: concurrent
+# shows that the level of the whole view is not_converged and no more
+# view record [2, 'b'] shows: nothing; then {"k":2,"x":"b"}
+# level of the worst view record: not_converged; of the whole view: not_converged
+view except
+program letter
+managers 3
+streams 3
+expect record not_converged
+expect view not_converged
+update r [2] {"k":2,"x":"b"}
+update s [2] {"k":2,"x":"b"}
+step write
+step m2 take 3
+step m2
+step m2
+step m2

@@ -1,0 +1,19 @@
+# foreign-key-join, program base-reading, faults: unordered
+# shows that the level of the whole view is not_converged and no more
+# view record [1] shows: nothing
+# level of the worst view record: not_converged; of the whole view: not_converged
+view foreign-key-join
+program base-reading
+managers 1
+streams 3
+without flow control
+expect record not_converged
+expect view not_converged
+initial s [1] {"k":1,"z":"p"}
+update r [1] {"k":1,"y":1}
+update s [1] {"k":1,"z":"p"}
+update s [2] {"k":2,"z":"t"}
+step write
+step write
+step write
+step m0 take 4

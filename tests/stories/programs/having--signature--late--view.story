@@ -1,0 +1,13 @@
+# having, program signature, faults: late
+# shows that the level of the whole view is converged and no more
+# level of the worst view record: complete; of the whole view: converged
+view having
+program signature
+managers 1
+streams 1
+expect record complete
+expect view converged
+initial r [1] {"k":1,"x":"a","y":5}
+initial r [2] {"k":2,"x":"b","y":5}
+initial r [3] {"k":3,"x":"b","y":0}
+update r [3] {"k":3,"x":"a","y":2}

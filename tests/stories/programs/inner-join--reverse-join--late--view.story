@@ -1,0 +1,14 @@
+# inner-join, program reverse-join, faults: late
+# shows that the level of the whole view is converged and no more
+# level of the worst view record: complete; of the whole view: converged
+view inner-join
+program reverse-join
+managers 1
+streams 1
+expect record complete
+expect view converged
+initial r [1] {"k":1,"y":1}
+initial s [2] {"k":2,"y":1,"z":"p"}
+update s [1] {"k":1,"y":2,"z":"q"}
+update r [2] {"k":2,"y":2}
+update r [1] {"k":1,"y":2}

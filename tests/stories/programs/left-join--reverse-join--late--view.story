@@ -1,0 +1,11 @@
+# left-join, program reverse-join, faults: late
+# shows that the level of the whole view is converged and no more
+# level of the worst view record: complete; of the whole view: converged
+view left-join
+program reverse-join
+managers 1
+streams 1
+expect record complete
+expect view converged
+initial r [2] {"k":2,"y":null}
+update r [2] {"k":2,"y":1}

@@ -1,0 +1,11 @@
+# projection-losing-key, program counter, faults: late
+# shows that the level of the whole view is converged and no more
+# level of the worst view record: complete; of the whole view: converged
+view projection-losing-key
+program counter
+managers 1
+streams 1
+expect record complete
+expect view converged
+initial r [2] {"k":2,"x":"a","y":1}
+update r [2] {"k":2,"x":"a","y":2}

@@ -1,0 +1,11 @@
+# right-join, program reverse-join, faults: late
+# shows that the level of the whole view is converged and no more
+# level of the worst view record: complete; of the whole view: converged
+view right-join
+program reverse-join
+managers 1
+streams 1
+expect record complete
+expect view converged
+initial s [2] {"k":2,"y":1,"z":"q"}
+update s [2] {"k":2,"y":2,"z":"q"}

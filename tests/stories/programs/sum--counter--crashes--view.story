@@ -1,0 +1,16 @@
+# sum, program counter, faults: crashes
+# shows that the level of the whole view is not_converged and no more
+# view record ['a'] shows: nothing; then {"x":"a","total":2}; then {"x":"a","total":4}
+# level of the worst view record: not_converged; of the whole view: not_converged
+view sum
+program counter
+managers 3
+streams 3
+expect record not_converged
+expect view not_converged
+update r [3] {"k":3,"x":"a","y":2}
+step write
+step m2 take 3
+step m2
+step m2
+step m2 lose

@@ -1,0 +1,82 @@
+import json
+
+import pytest
+
+from cvs.cli import run
+from cvs.errors import ExitCode
+
+
+def answer(capsys, *arguments):
+    code = run(list(arguments))
+    return code, capsys.readouterr().out
+
+
+def test_simulate_says_the_level_and_writes_story_and_history(capsys, tmp_path):
+    story, history = tmp_path / "a.story", tmp_path / "a.ndjson"
+    code, out = answer(
+        capsys,
+        "simulate",
+        "--seed",
+        "7",
+        "--faults",
+        "crashes",
+        "--story",
+        str(story),
+        "--history",
+        str(history),
+    )
+    assert code == ExitCode.MET
+    assert "predicted complete" in out
+    assert json.loads(history.read_text().splitlines()[-1])["event"] == "quiescent"
+    assert answer(capsys, "replay", str(story))[0] == ExitCode.MET
+
+
+def test_simulate_leaves_with_the_exit_code_of_a_violation(capsys):
+    codes = {
+        answer(
+            capsys, "simulate", "--seed", str(seed), "--faults", "crashes", "--without", "signature-check"
+        )[0]
+        for seed in range(8)
+    }
+    assert codes == {ExitCode.MET, ExitCode.VIOLATED}
+
+
+def test_simulate_refuses_a_program_the_class_does_not_have(capsys):
+    assert answer(capsys, "simulate", "--seed", "1", "--program", "splendid")[0] == ExitCode.USAGE
+
+
+def test_replay_names_the_story_that_is_not_as_told(capsys, tmp_path):
+    code, _ = answer(capsys, "simulate", "--seed", "1", "--story", str(tmp_path / "a.story"))
+    told = (tmp_path / "a.story").read_text()
+    (tmp_path / "b.story").write_text(told.replace("expect record complete", "expect record weak"))
+    code, out = answer(capsys, "replay", str(tmp_path))
+    assert code == ExitCode.VIOLATED
+    assert "NOT AS TOLD  " in out
+    assert "b.story" in out
+    code, out = answer(capsys, "replay", str(tmp_path), "--json")
+    assert [told["as_told"] for told in json.loads(out)["result"]] == [True, False]
+
+
+def test_replay_refuses_what_is_no_story(capsys, tmp_path):
+    (tmp_path / "a.story").write_text("once upon a time")
+    assert answer(capsys, "replay", str(tmp_path / "a.story"))[0] == ExitCode.BAD_INPUT
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--table",), ("--runs", "1", "--only", "union"), ("--switches", "--runs", "40")]
+)
+def test_suite_answers_in_words_and_as_data(capsys, arguments):
+    code, out = answer(capsys, "suite", *arguments)
+    assert (code, bool(out)) == (ExitCode.MET, True)
+    code, out = answer(capsys, "suite", *arguments, "--json")
+    assert json.loads(out)["result"]
+
+
+def test_suite_writes_the_stories_that_must_exist(capsys, tmp_path):
+    folder, only = str(tmp_path), "projection-keeping-key"
+    code, out = answer(capsys, "suite", "--counter-examples", folder, "--only", only, "--runs", "40")
+    assert (code, out.splitlines()[0]) == (ExitCode.MET, f"2 stories written to {folder}, 0 missing")
+    assert {file.name for file in tmp_path.iterdir()} == {
+        f"{only}--signature--unordered--record.story",
+        f"{only}--signature--unordered--view.story",
+    }
