@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from cvs.errors import SpecificationError
-from cvs.manager.recorder import event_line
+from cvs.history.codec import line_of
 from cvs.model.levels import Level
 from cvs.programs.predicted import predicted
 from cvs.simulate.scheduler import simulated
@@ -63,7 +63,7 @@ def single_run(
         lines=_lines(story, result, met=met),
         result=result,
         story_text=text_of(story),
-        history_lines=tuple(event_line(event) for event in world.events),
+        history_lines=tuple(line_of(event) for event in world.events),
     )
 
 
