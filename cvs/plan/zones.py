@@ -53,7 +53,8 @@ def _home(stage: Stage, groups: list[_Group], home: dict[str, int]) -> int | Non
             return index
     routes = set(_routes(stage))
     for index, group in enumerate(groups):
-        if routes & group.routes and not _circular(stage, index, groups, home):
+        # Not beside what it reads: rows from inside stay in their bucket, whatever key they have for this stage.
+        if index not in sources and routes & group.routes and not _circular(stage, index, groups, home):
             return index
     return None
 

@@ -174,3 +174,11 @@ def test_explain_as_json_has_levels_with_reasons(
 
 def test_explain_wants_to_know_the_base_tables(files: tuple[str, str]) -> None:
     assert run(["explain", files[0]]) == ExitCode.USAGE
+
+
+def test_a_join_that_reads_a_zone_by_another_key_stays_outside() -> None:
+    """Found by random views: it shares a route with the zone's first stage, but what it reads lies elsewhere."""
+    query = """SELECT a.id, b.id AS i, c.id AS j FROM orders a JOIN orders b ON a.customer = b.customer
+               JOIN orders c ON a.id = c.customer"""
+    text = f"SELECT DISTINCT i, j FROM ({query}) AS s"
+    assert all(len(zone.stages) == 1 for zone in plan_of(text).zones)
