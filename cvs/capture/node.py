@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cassandra import DriverException, OperationTimedOut
 from cassandra.auth import PlainTextAuthProvider
-from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable
+from cassandra.connection import ConnectionException
 from cassandra.policies import WhiteListRoundRobinPolicy
 from cassandra.query import dict_factory
 
 from cvs.capture.schema import QUERIES
 from cvs.errors import StoreError
 
+DRIVER_FAULTS = (NoHostAvailable, OperationTimedOut, ConnectionException, DriverException)
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
@@ -88,14 +91,20 @@ class NodeConnection:
 
     def _rows(self, query: str) -> list[dict[str, Any]]:
         try:
+            if self._session:
+                return list(self._session.execute(query))
+        except DRIVER_FAULTS:
+            self.close()  # the node may have been restarted since: once more, over a new connection
+        try:
             if not self._session:
                 self._connect()
             return list(self._session.execute(query))
-        except Exception as fault:  # because the driver has no common error type
+        except DRIVER_FAULTS as fault:
+            self.close()
             raise StoreError(
                 f"the node does not answer: {fault}",
                 where=f"{self._address}:{self._port}",
-                next_step="capture runs beside its own node: is it up, is the address its native address?",
+                next_step="capture runs beside its own node: is it up, is this its native address?",
             ) from fault
 
     def _connect(self) -> None:

@@ -14,10 +14,11 @@ from cvs.capture.log import LogDecoder
 from cvs.capture.node import NodeConnection, NodeSettings
 from cvs.capture.schema import SchemaBook
 from cvs.capture.tail import Tail
-from cvs.errors import MissingEnvironmentError
+from cvs.errors import MissingEnvironmentError, StoreError
 
 POLL_SECONDS = 0.005
 COLLECT_SECONDS = 10.0
+RETRY_SECONDS = 1.0
 FULL_ALARM = 0.7  # of cdc_total_space: time to act before the user's writes are refused
 
 
@@ -79,7 +80,7 @@ class Capture:
         """Follow the log until `stop` is set; tell `each` the status every few seconds."""
         due = time.monotonic()
         while not stop.is_set():
-            found = self.tail.step(time.time_ns() // 1000)
+            found = self._step(stop)
             if time.monotonic() >= due:
                 due = time.monotonic() + COLLECT_SECONDS
                 self._feed.collect()
@@ -87,6 +88,14 @@ class Capture:
                     each(self.status())
             if not found:
                 stop.wait(POLL_SECONDS)
+
+    def _step(self, stop: threading.Event) -> int:
+        try:
+            return self.tail.step(time.time_ns() // 1000)
+        except StoreError:  # the node is down: its log stands still, and goes on when it is back
+            self.tail.counters["questions the node did not answer"] += 1
+            stop.wait(RETRY_SECONDS)
+            return 0
 
     def catch_up(self) -> int:
         """Take what the log has now; return how many changes it had."""

@@ -125,6 +125,7 @@ class Tail:
         self._delete = delete
         self._open: dict[int, OpenSegment] = {}
         self._consumed = True
+        self._missed_schema = False  # a segment was never seen: what it said of the schema must be asked for
         self.head: Head = feed.append(stream, [], source=_known_source(feed, stream), clock=0)
         self._at = self.head.source
 
@@ -165,7 +166,7 @@ class Tail:
         if self._at.segment and (self._at.offset or first - self._at.segment > 0):
             self._missed(self._at.segment, first, partly=self._at.offset > 0)
         self._at = Source(first, 0)
-        self._note_missing_schema(first)
+        self._missed_schema = True
         return True
 
     def _missed(self, before: int, following: int, *, partly: bool) -> None:
@@ -179,14 +180,18 @@ class Tail:
         elif 0 < count < SAME_RUN_IDS_MAX:
             self.counters["segments without cdc data, gone unread"] += count
 
-    def _note_missing_schema(self, segment: int) -> None:
+    def _ask_for_schema(self) -> None:
+        """Read the definitions from the node; while it is down this raises, and the next step asks again."""
         changes: list[Change] = []
-        self._decoder.refresh(Entry(segment, 0, changes))
+        self._decoder.refresh(Entry(self._at.segment, 0, changes))
+        self._missed_schema = False
         if changes:
             self._append(changes, self._at)
 
     def _read_current(self) -> bool:
         """Read the current segment as far as allowed; tell whether it is finished."""
+        if self._missed_schema:
+            self._ask_for_schema()
         segment = self._open[self._at.segment]
         newer = [number for number in self._open if number > segment.number]
         superseded = any(self._open[number].index() for number in newer)  # before the index below is read
@@ -231,7 +236,7 @@ class Tail:
         self._at = Source(following, 0)
         if missing:
             self._missed(done.number, following, partly=False)
-            self._note_missing_schema(following)
+            self._missed_schema = True
         done.close()
         if self._delete:
             done.delete()
