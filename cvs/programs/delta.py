@@ -237,6 +237,15 @@ def next_expiry(image: RowImage, clock: int) -> int | None:
     return min((at for at in times if clock < at != NEVER), default=None)
 
 
+def last_write(image: RowImage) -> int:
+    """Return the latest write time in an image, 0 if it has none."""
+    latest = max((cell.written for _, _, cell in image.cells), default=0)
+    for part in (image.liveness, image.deletion):
+        if part is not None and part.written > latest:
+            latest = part.written
+    return latest
+
+
 class StoredRow(msgspec.Struct, frozen=True, array_like=True):
     """The one blob of a base row: image and what was emitted, before and now, at `epoch` (H17: one blob)."""
 
@@ -258,11 +267,12 @@ class StaleDriverError(Exception):
 
 
 class Emitted(msgspec.Struct, frozen=True):
-    """One base row moved from `before` to `now`; None is absence."""
+    """One base row moved from `before` to `now`; None is absence. `written`: the latest write in its image."""
 
     clustering: bytes
     before: Visible | None
     now: Visible | None
+    written: int = 0
 
 
 class Absorbed(msgspec.Struct, frozen=True):
@@ -335,7 +345,7 @@ def _move(
 def _note(out: Absorbed, clustering: bytes, stored: StoredRow, clock: int) -> None:
     out.rows[clustering] = stored
     if stored.before != stored.now:
-        out.emitted.append(Emitted(clustering, stored.before, stored.now))
+        out.emitted.append(Emitted(clustering, stored.before, stored.now, last_write(stored.image)))
     due = next_expiry(stored.image, clock)
     if due is not None:
         out.expiries.append((due, clustering))

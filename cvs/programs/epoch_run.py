@@ -56,12 +56,21 @@ class Program:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class BaseMove:
+    """One base row moved; `written` is the latest write in its image."""
+
+    written: int
+    before: Values | None
+    now: Values | None
+
+
 @dataclass(slots=True, kw_only=True)
 class EpochResult:
     """What an epoch did: which base rows and which view records moved."""
 
     epoch: int
-    bases: dict[str, Bag] = field(default_factory=dict)
+    bases: dict[str, list[BaseMove]] = field(default_factory=dict)
     shown: dict[str, list[Shown]] = field(default_factory=dict)
     buckets: int = 0
 
@@ -77,7 +86,8 @@ def run_epoch(
     flowing: dict[str, Bag] = {}
     for base in program.bases:
         moved = yield from delta_step(base, pin, changes.get(base.name, {}))
-        flowing[base.name] = result.bases[base.name] = base_bag(base, moved)
+        result.bases[base.name] = moves = decoded(base, moved)
+        flowing[base.name] = base_bag(moves)
     for zone in program.zones:
         routed = zone.route(flowing, first=pin.first)
         outputs = yield from zone_step(zone, program.tables[zone.name], pin, routed, rules=rules)
@@ -125,14 +135,24 @@ def _by_bucket(base: BaseReader, changes: DeltaInput) -> dict[int, DeltaInput]:
     return buckets
 
 
-def base_bag(base: BaseReader, moved: Iterable[Moved]) -> Bag:
+def decoded(base: BaseReader, moved: Iterable[Moved]) -> list[BaseMove]:
+    """Read the rows of what moved."""
+    moves = []
+    for partition, it in moved:
+        before = None if it.before is None else base.decode(partition, it.clustering, it.before)
+        now = None if it.now is None else base.decode(partition, it.clustering, it.now)
+        moves.append(BaseMove(it.written, before, now))
+    return moves
+
+
+def base_bag(moves: Iterable[BaseMove]) -> Bag:
     """Return the moves of base rows as changes of a bag."""
     bag = Bag()
-    for partition, it in moved:
-        if it.before is not None:
-            bag.add(base.decode(partition, it.clustering, it.before), -1)
-        if it.now is not None:
-            bag.add(base.decode(partition, it.clustering, it.now), 1)
+    for move in moves:
+        if move.before is not None:
+            bag.add(move.before, -1)
+        if move.now is not None:
+            bag.add(move.now, 1)
     return bag
 
 

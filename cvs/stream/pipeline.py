@@ -13,24 +13,28 @@ from msgspec import structs
 
 from cvs.capture.changes import Change, TableDefinition
 from cvs.capture.feed import Feed
-from cvs.model.stages import Plan
 from cvs.programs.epoch import Control, Deadline, Pin, check_ours, commit, next_pin, pin_next, read_control
 from cvs.programs.epoch_run import EpochResult, Program, run_epoch
-from cvs.programs.stage_bucket import drive
-from cvs.programs.stage_delta import DeltaInput
+from cvs.programs.stage_bucket import ALL_RULES, Rules, drive
 from cvs.store.session import CassandraSession
-from cvs.stream.bases import base_reader, delta_input
+from cvs.stream.bases import delta_input
 from cvs.stream.door import CassandraDoor
-from cvs.stream.tables import Names
+from cvs.stream.recipe import Recipe
+from cvs.stream.tasks import run_spread
 
 CHANGES_AN_EPOCH = 20_000
 """How much one epoch takes: what bounds a driver's memory whatever the input rate."""
-DELTA_BUCKETS = 64
+SPREAD_FROM = 5_000
+"""Changes from which an epoch is worth Spark's tasks: below, a job costs more than the epoch."""
+HEARTBEAT_SECONDS = 1.0
 FEED_PAGE = 5_000
 
 
 class Watcher(Protocol):
     """Who wants to know of each epoch: the recorder, the status page, a bench."""
+
+    def running(self, control: Control) -> None:
+        """An epoch is about to be run, or run again."""
 
     def ran(self, control: Control, result: EpochResult) -> None:
         """An epoch ran and is about to be committed."""
@@ -41,42 +45,36 @@ class Watcher(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Pipeline:
-    """A plan, the feed it follows, and the door to its tables."""
+    """A recipe, the feed it follows, and the door to its tables."""
 
-    plan: Plan
-    plan_hash: str
-    names: Names
+    recipe: Recipe
     feed: Feed
     session: CassandraSession
-    definitions: Mapping[str, TableDefinition]  # by full name
     watchers: list[Watcher] = field(default_factory=list)
     monotonic: Callable[[], float] = time.monotonic
+    rules: Rules = ALL_RULES
     changes_an_epoch: int = CHANGES_AN_EPOCH
+    spread: Any = None  # runs slices in Spark tasks; None: every epoch runs in this process
+    spread_from: int = SPREAD_FROM
+    spread_slices: int = 2
+    heartbeat_seconds: float = HEARTBEAT_SECONDS
     program: Program = field(init=False)
     door: CassandraDoor = field(init=False)
     control: Control | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+    _known: "_Known" = field(init=False)
+    _last_pin: float = 0.0
 
     def __post_init__(self) -> None:
         """Make the plan ready; nothing is sent yet."""
-        readers = [
-            base_reader(
-                self.definitions[base.name], base, delta=self.names.delta(base.name), buckets=DELTA_BUCKETS
-            )
-            for base in self.plan.bases
-        ]
-        tables = {zone.name: self.names.state(zone.name) for zone in self.plan.zones}
-        self.program = Program.of(self.plan, readers, tables)
-        self.door = CassandraDoor(
-            self.session,
-            keyspace=self.names.keyspace,
-            publications={publication.table: publication for publication in self.plan.publications},
-        )
+        self.program = self.recipe.program()
+        self.door = self.recipe.door(self.session)
+        self._known = _Known(self.feed, self.recipe.definitions)
 
     def start(self) -> Control:
         """Read the control row; a pinned epoch of other code is refused (H4)."""
         self.control = drive(read_control(), self.door)
-        check_ours(self.control, incarnation=self.names.incarnation, plan=self.plan_hash)
+        self._check(self.control)
         return self.control
 
     def step(self) -> EpochResult | None:
@@ -87,19 +85,21 @@ class Pipeline:
             if following is None:
                 return None
             control = self.control = drive(pin_next(control, following), self.door)
-            check_ours(control, incarnation=self.names.incarnation, plan=self.plan_hash)
+            self._check(control)
             if not control.pinned:
                 return None
+        for watcher in self.watchers:
+            watcher.running(control)
         result = self._run(control.pin)
         for watcher in self.watchers:
             watcher.ran(control, result)
         started = self.monotonic()
         self.control = drive(commit(control, self.next_pin(control.pin)), self.door)
         self._took("commit", started)
-        check_ours(self.control, incarnation=self.names.incarnation, plan=self.plan_hash)
+        self._check(self.control)
         for watcher in self.watchers:
             watcher.committed(self.control)
-        self.feed.hold(self.names.keyspace, control.pin.until)
+        self.feed.hold(self.recipe.names.keyspace, control.pin.until)
         return result
 
     def drain(self, *, seconds: float = 60.0) -> int:
@@ -113,15 +113,19 @@ class Pipeline:
         deadline = Deadline(read_at=self.monotonic())
         self.door.check = lambda: deadline.check(self.monotonic())
         started = self.monotonic()
-        changes = self._changes(pin)
+        changes = delta_input(read_pinned(self.feed, pin), self._known)
         self._took("feed", started)
         started = self.monotonic()
-        result: EpochResult = drive(run_epoch(self.program, pin, changes), self.door)
+        size = sum(stop - pin.since.get(stream, 0) for stream, stop in pin.until.items())
+        if self.spread is not None and size >= self.spread_from:
+            result = run_spread(self.recipe, pin, changes, spread=self.spread, slices=self.spread_slices)
+        else:
+            result = drive(run_epoch(self.program, pin, changes, rules=self.rules), self.door)
         self._took("epoch", started)
         return result
 
-    def _changes(self, pin: Pin) -> dict[str, DeltaInput]:
-        return delta_input(read_pinned(self.feed, pin), _Known(self.feed, self.definitions))
+    def _check(self, control: Control) -> None:
+        check_ours(control, incarnation=self.recipe.names.incarnation, plan=self.recipe.hash)
 
     def next_pin(self, last: Pin) -> Pin | None:
         """Return the pin for what the feed has beyond the last one; None if that is nothing."""
@@ -134,8 +138,12 @@ class Pipeline:
         )
         if found is None:
             return None
-        first = found.epoch == 1
-        return structs.replace(found, plan=self.plan_hash, incarnation=self.names.incarnation, first=first)
+        resting = found.until == found.since and self.monotonic() - self._last_pin < self.heartbeat_seconds
+        if resting:
+            return None  # because moving the clock alone is worth an epoch only now and then
+        self._last_pin = self.monotonic()
+        incarnation = self.recipe.names.incarnation
+        return structs.replace(found, plan=self.recipe.hash, incarnation=incarnation, first=found.epoch == 1)
 
     def _took(self, what: str, started: float) -> None:
         self.seconds[what] = self.seconds.get(what, 0.0) + self.monotonic() - started

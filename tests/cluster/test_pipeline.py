@@ -1,6 +1,7 @@
 """The pipeline from a feed to published tables on real Cassandra, restarted wherever it stands."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -12,15 +13,12 @@ from cvs.capture.feed import Source
 from cvs.capture.folder import FolderFeed
 from cvs.embedded.node import Node
 from cvs.model.cql_bytes import encode_cql
-from cvs.plan.maintenance import maintenance_plan
-from cvs.plan.sql import parse_views
 from cvs.programs.delta import StaleDriverError
 from cvs.programs.epoch import pin_next
 from cvs.programs.stage_bucket import drive
 from cvs.store.session import CassandraSession, ClusterAddress
-from cvs.stream.bases import base_table
-from cvs.stream.catalog import definitions
 from cvs.stream.pipeline import Pipeline
+from cvs.stream.recipe import recipe_of
 from cvs.stream.tables import Names, create
 
 pytestmark = pytest.mark.cluster
@@ -37,18 +35,15 @@ class Shop:
         self.session.define(
             f"CREATE TABLE {self.space}.orders (id int PRIMARY KEY, city text, total int) WITH cdc = true"
         )
-        self.definitions = definitions(self.session, [self.space])
-        tables = {name: base_table(it) for name, it in self.definitions.items()}
-        views = parse_views(
+        sql = (
             f"CREATE MATERIALIZED VIEW {self.space}.by_city AS "
-            f"SELECT city, COUNT(*) AS orders, SUM(total) AS total FROM {self.space}.orders GROUP BY city",
-            tables,
+            f"SELECT city, COUNT(*) AS orders, SUM(total) AS total FROM {self.space}.orders GROUP BY city"
         )
-        self.plan = maintenance_plan(views, tables)
-        self.names = Names(keyspace=f"{self.space}_cvs")
-        create(self.session, self.plan, self.names)
+        names = Names(keyspace=f"{self.space}_cvs")
+        self.recipe, _ = recipe_of(self.session, sql, names=names, keyspaces=(self.space,))
+        create(self.session, self.recipe.plan, names)
         self.feed = FolderFeed(folder / "feed")
-        self.reference = self.feed.define(self.definitions[f"{self.space}.orders"])
+        self.reference = self.feed.define(self.recipe.definitions[f"{self.space}.orders"])
         self.clock = 0
         self.feed.append("node", [], source=Source(), clock=0)
 
@@ -67,15 +62,8 @@ class Shop:
         change = Change(kind=Kind.ROW, definition=self.reference, key=key, **parts)
         self.feed.append("node", [change], source=Source(), clock=self.clock)
 
-    def pipeline(self, plan_hash: str = "plan") -> Pipeline:
-        return Pipeline(
-            plan=self.plan,
-            plan_hash=plan_hash,
-            names=self.names,
-            feed=self.feed,
-            session=self.session,
-            definitions=self.definitions,
-        )
+    def pipeline(self, **changes: Any) -> Pipeline:
+        return Pipeline(recipe=replace(self.recipe, **changes), feed=self.feed, session=self.session)
 
     def shown(self) -> dict[str, tuple[int, int]]:
         rows = self.session.execute(f"SELECT city, orders, total FROM {self.space}.by_city")
@@ -132,4 +120,4 @@ def test_a_driver_with_another_plan_is_refused(shop: Shop) -> None:
     assert following is not None
     drive(pin_next(control, following), driver.door)
     with pytest.raises(StaleDriverError, match="pinned for plan"):
-        shop.pipeline("another").start()
+        shop.pipeline(delta_buckets=7).start()

@@ -1,0 +1,57 @@
+"""`cvs run`: one pipeline process, from a feed to published tables."""
+
+from pathlib import Path
+
+import click
+
+from cvs.cli.output import talk
+from cvs.store.session import ClusterAddress
+from cvs.stream.runner import RunSettings, run
+
+
+@click.command(
+    help="""Run one pipeline: epochs from a feed, through Spark, into the published tables of views.
+
+    \b
+    Example:
+      cvs run --contact 10.0.0.1 --views views.sql --base shop --feed /var/lib/cvs/feed
+    """
+)
+@click.option("--contact", "contacts", multiple=True, required=True, metavar="HOST", help="May be repeated.")
+@click.option("--port", default=9042, show_default=True, help="CQL port.")
+@click.option("--views", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--base", "bases", multiple=True, required=True, metavar="KEYSPACE", help="Of base tables.")
+@click.option("--feed", required=True, type=click.Path(path_type=Path), help="Folder of captured changes.")
+@click.option("--state", default="cvs", show_default=True, help="Keyspace of cvs's own tables.")
+@click.option("--replication", default=1, show_default=True, help="Replicas of cvs's own keyspace.")
+@click.option("--record", type=click.Path(path_type=Path), help="Folder of the epoch log, for the judge.")
+@click.option("--spark", default="local[2]", show_default=True, help="Spark master; empty: without Spark.")
+@click.option("--kill-at", default=0, help="Test: kill -9 itself after so many rounds of test-and-sets.")
+@click.option("--stop-at", default=0, help="Test: stop itself there, as a zombie to be woken.")
+def command(
+    contacts: tuple[str, ...],
+    port: int,
+    views: Path,
+    bases: tuple[str, ...],
+    feed: Path,
+    state: str,
+    replication: int,
+    record: Path | None,
+    spark: str,
+    kill_at: int,
+    stop_at: int,
+) -> None:
+    """Run until SIGTERM."""
+    settings = RunSettings(
+        address=ClusterAddress(contact_points=contacts, port=port),
+        views_sql=views.read_text(),
+        base_keyspaces=bases,
+        feed=feed,
+        state_keyspace=state,
+        replication=replication,
+        record=record,
+        spark_master=spark,
+        fall_at=kill_at or stop_at,
+        fall_by="kill" if kill_at else "stop",
+    )
+    run(settings, say=talk().print)

@@ -1,0 +1,229 @@
+"""From epoch logs and the base writers' log to one history with certificates, after the run.
+
+A certificate says which versions of which base records a view record absorbed in an epoch. The pipeline does
+not carry that along; it is found here from what moved: a base row touches the view records that the view of
+that row alone (with the other tables as they were) has. Certificates are claims: the judge evaluates every
+cut they name against the writers' log, so a wrong one can only make a good run look bad.
+
+A version of a base record is known by its write time: writers use the write time as their operation's number.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cvs.history import events as ev
+from cvs.model.definitions import definition_to_json
+from cvs.model.recompute import recompute
+from cvs.model.views import BaseTable, Join, Relation, Scan, SetOperation, ViewDefinition
+from cvs.programs.stage_codec import Value, Values
+from cvs.stream.recording import COMMITTED, RAN, RUNNING, read_log
+
+Row = dict[str, Value]
+BaseRecord = tuple[str, Values]
+Scalars = tuple[int, int, int, bool]
+PROCESS = "pipeline"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Epoch:
+    incarnation: int
+    number: int
+    started: int
+    ran: int = 0
+    committed: int = 0
+    bases: Values = ()
+    shown: Values = ()
+
+
+@dataclass(slots=True)
+class _View:
+    definition: ViewDefinition
+    tables: tuple[str, ...]
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    rows: dict[Values, Row | None] = field(default_factory=dict)
+    signatures: dict[Values, Scalars] = field(default_factory=dict)
+    held: dict[tuple[Values, BaseRecord], int] = field(default_factory=dict)
+
+
+class Assembler:
+    """Turns logs into a history."""
+
+    def __init__(
+        self,
+        views: Iterable[tuple[ViewDefinition, tuple[str, ...], tuple[str, ...]]],
+        tables: Mapping[str, BaseTable],
+    ) -> None:
+        """`views`: definition, columns and key of each published table."""
+        self._tables = dict(tables)
+        self._views = {
+            view.name: _View(view, tuple(sorted(set(scans(view.relation)))), columns, key)
+            for view, columns, key in views
+        }
+        self._base: dict[str, dict[Values, Row]] = {name: {} for name in self._tables}
+        self._versions: dict[tuple[BaseRecord, int], int] = {}
+        self._known: dict[BaseRecord, int] = {}
+        self._operation = 0
+
+    def history(self, writers: Iterable[Any], logs: Iterable[Path], *, run: str) -> list[Any]:
+        """Return all events, in time order, ending in rest."""
+        written = list(writers)
+        self._number(written)
+        found: list[Any] = []
+        for epoch in epochs(logs):
+            found += self._events(epoch)
+        everything = sorted([*written, *found], key=lambda event: event.time)
+        first = everything[0].time if everything else 0
+        processes = {event.process for event in everything}
+        start = [
+            ev.RunStarted(
+                process=process,
+                time=first,
+                run=run,
+                views=tuple(definition_to_json(view.definition) for view in self._views.values()),
+                tables=tuple(definition_to_json(table) for table in self._tables.values()),
+            )
+            for process in sorted(processes)
+        ]
+        last = everything[-1].time if everything else 0
+        return [*start, *everything, ev.Quiescent(process=PROCESS, time=last)]
+
+    def _number(self, written: Iterable[Any]) -> None:
+        for event in written:
+            if isinstance(event, ev.BaseUpdateCalled):
+                self._versions[(event.table, tuple(event.key)), event.operation] = event.version
+
+    def _events(self, epoch: _Epoch) -> list[Any]:
+        """Return what an epoch did to each view record it touched."""
+        moves = [self._move(*base) for base in epoch.bases]
+        shown: dict[str, dict[Values, Row | None]] = {name: {} for name in self._views}
+        for name, key, now in epoch.shown:
+            view = self._views[name]
+            shown[name][key] = None if now is None else dict(zip(view.columns, now, strict=True))
+        touched: dict[str, dict[Values, dict[BaseRecord, int]]] = {name: {} for name in self._views}
+        for table, record, version, before, now in moves:
+            for view in self._views.values():
+                if table in view.tables:
+                    for key in self._keys(view, table, before) | self._keys(view, table, now):
+                        touched[view.definition.name].setdefault(key, {})[record] = version
+            self._apply(table, record, now)
+        found: list[Any] = []
+        for table, record, version, _, _ in moves:
+            self._operation += 1
+            found.append(
+                ev.UpdateReceived(
+                    process=PROCESS,
+                    time=epoch.started,
+                    stream=PROCESS,
+                    entry=self._operation,
+                    table=table,
+                    key=record[1],
+                    version=version,
+                )
+            )
+        for name, view in self._views.items():
+            for key in sorted({*shown[name], *touched[name]}, key=repr):
+                row = shown[name][key] if key in shown[name] else view.rows.get(key)
+                found += self._write(view, key, row, touched[name].get(key, {}), epoch)
+        if epoch.committed:
+            found.append(
+                ev.EpochCommitted(
+                    process=PROCESS,
+                    time=epoch.committed,
+                    pipeline=PROCESS,
+                    incarnation=epoch.incarnation,
+                    epoch=epoch.number,
+                )
+            )
+        return found
+
+    def _move(
+        self, table: str, written: int, before: Values | None, now: Values | None
+    ) -> tuple[str, BaseRecord, int, Row | None, Row | None]:
+        base = self._tables[table]
+        names = [name for name, _ in base.columns]
+        rows = [None if row is None else dict(zip(names, row, strict=True)) for row in (before, now)]
+        some = rows[1] or rows[0]
+        assert some is not None, "a base row moved from nothing to nothing"
+        record = (table, tuple(some[name] for name in base.key))
+        version = self._versions.get((record, written), self._known.get(record, 0))
+        self._known[record] = version
+        return table, record, version, rows[0], rows[1]
+
+    def _keys(self, view: _View, table: str, row: Row | None) -> set[Values]:
+        if row is None:
+            return set()
+        others = {name: list(self._base[name].values()) for name in view.tables if name != table}
+        found = recompute(view.definition, {**others, table: [row]}, self._tables)
+        return {tuple(record[name] for name in view.key) for record in found.values()}
+
+    def _apply(self, table: str, record: BaseRecord, now: Row | None) -> None:
+        if now is None:
+            self._base[table].pop(record[1], None)
+        else:
+            self._base[table][record[1]] = now
+
+    def _write(
+        self, view: _View, key: Values, row: Row | None, absorbed: Mapping[BaseRecord, int], epoch: _Epoch
+    ) -> list[Any]:
+        new = (epoch.incarnation, epoch.number, 0, True)
+        lines = []
+        for record, version in absorbed.items():
+            held = view.held.get((key, record), 0)
+            if version > held:
+                lines.append(
+                    ev.Absorbed(table=record[0], key=record[1], from_version=held, to_version=version)
+                )
+                view.held[key, record] = version
+        expected = view.signatures.get(key)
+        if not lines and row == view.rows.get(key):
+            return []
+        self._operation += 1
+        view.rows[key], view.signatures[key] = row, new
+        called = ev.TestAndSetCalled(
+            process=PROCESS,
+            time=epoch.started,
+            operation=self._operation,
+            view=view.definition.name,
+            view_key=key,
+            expected=expected,
+            new=new,
+            row=row,
+            absorbed=tuple(lines),
+        )
+        returned = ev.TestAndSetReturned(
+            process=PROCESS, time=epoch.ran, operation=self._operation, outcome="applied"
+        )
+        return [called, returned]
+
+
+def epochs(logs: Iterable[Path]) -> list[_Epoch]:
+    """Return the epochs that ran to their end, in order, whichever processes ran them and how often."""
+    found: dict[tuple[int, int], _Epoch] = {}
+    for log in logs:
+        for moment, kind, incarnation, number, *rest in read_log(log):
+            epoch = found.setdefault(
+                (incarnation, number), _Epoch(incarnation=incarnation, number=number, started=moment)
+            )
+            epoch.started = min(epoch.started, moment)
+            if kind == RAN and not epoch.ran:
+                epoch.ran = moment
+                epoch.bases, epoch.shown = rest
+            elif kind == COMMITTED:
+                epoch.committed = min(epoch.committed or moment, moment)
+            else:
+                assert kind in (RUNNING, RAN), kind
+    return [found[place] for place in sorted(found) if found[place].ran]
+
+
+def scans(relation: Relation) -> Iterable[str]:
+    """Name the tables a relation reads."""
+    if isinstance(relation, Scan):
+        yield relation.table
+    elif isinstance(relation, Join | SetOperation):
+        yield from scans(relation.left)
+        yield from scans(relation.right)
+    else:
+        yield from scans(relation.source)

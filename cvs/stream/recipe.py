@@ -1,0 +1,99 @@
+"""What a pipeline is made of, as plain data: it travels to Spark's tasks and is made ready there once a process."""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from cvs.capture.changes import TableDefinition
+from cvs.errors import SpecificationError
+from cvs.model.stages import Plan
+from cvs.model.views import BaseTable
+from cvs.plan.maintenance import Choices, maintenance_plan
+from cvs.plan.sql import DeclaredView, parse_views
+from cvs.programs.epoch_run import Program
+from cvs.store.session import CassandraSession, ClusterAddress
+from cvs.stream.bases import base_reader, base_table
+from cvs.stream.catalog import definitions
+from cvs.stream.door import CassandraDoor
+from cvs.stream.tables import Names
+from cvs.version import VERSION
+
+DELTA_BUCKETS = 64
+STATE_BUCKETS = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Plan, names and address of one pipeline."""
+
+    plan: Plan
+    definitions: Mapping[str, TableDefinition]
+    names: Names
+    address: ClusterAddress
+    delta_buckets: int = DELTA_BUCKETS
+
+    @cached_property
+    def hash(self) -> str:
+        """Name plan and code: an epoch pinned under one name is not run under another (H4)."""
+        text = repr((self.plan, sorted(self.definitions.items()), self.delta_buckets, VERSION))
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    def program(self) -> Program:
+        """Make the plan ready to run."""
+        readers = [
+            base_reader(
+                self.definitions[base.name],
+                base,
+                delta=self.names.delta(base.name),
+                buckets=self.delta_buckets,
+            )
+            for base in self.plan.bases
+        ]
+        return Program.of(
+            self.plan, readers, {zone.name: self.names.state(zone.name) for zone in self.plan.zones}
+        )
+
+    def door(self, session: CassandraSession) -> CassandraDoor:
+        """Return the door to this pipeline's tables."""
+        publications = {publication.table: publication for publication in self.plan.publications}
+        return CassandraDoor(session, keyspace=self.names.keyspace, publications=publications)
+
+
+_made: dict[tuple[int, str], tuple[Program, CassandraDoor]] = {}
+
+
+def made(recipe: Recipe) -> tuple[Program, CassandraDoor]:
+    """Return program and door of this process, made at the first call; never those of the process forked from."""
+    place = (os.getpid(), recipe.hash)
+    if place not in _made:
+        _made[place] = (recipe.program(), recipe.door(CassandraSession(recipe.address)))
+    return _made[place]
+
+
+def recipe_of(
+    session: CassandraSession,
+    views_sql: str,
+    *,
+    names: Names,
+    keyspaces: tuple[str, ...],
+    buckets: int = STATE_BUCKETS,
+) -> tuple[Recipe, tuple[DeclaredView, ...]]:
+    """Read the schema, parse the views, plan them."""
+    known = definitions(session, keyspaces)
+    tables: dict[str, BaseTable] = {name: base_table(it) for name, it in known.items()}
+    views = parse_views(views_sql, tables)
+    if not views:
+        raise SpecificationError(
+            "no view is declared", next_step="CREATE MATERIALIZED VIEW ... AS SELECT ..."
+        )
+    plan = maintenance_plan(views, tables, Choices(buckets=buckets))
+    used = {base.name for base in plan.bases}
+    recipe = Recipe(
+        plan=plan,
+        definitions={name: it for name, it in known.items() if name in used},
+        names=names,
+        address=session.address,
+    )
+    return recipe, views

@@ -1,0 +1,68 @@
+"""The epoch log: what a pipeline did, written so that a crash loses nothing that mattered.
+
+Three records an epoch: *running* before its first request, *ran* after its last put (with every base row and
+view record that moved), *committed* after its commit. An epoch that was run twice stands there twice, with
+equal content, and the first *running* is when its effects may have begun to show. `certificates.py` turns
+these, with the base writers' own log, into the history that is judged.
+
+Frames of MessagePack: length (4 bytes), then the record; a torn last frame is what a kill leaves.
+"""
+
+import struct
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from cvs.programs.epoch import Control
+from cvs.programs.epoch_run import EpochResult
+from cvs.programs.stage_codec import Values, pack, unpack
+
+_SIZE = struct.Struct(">I")
+
+RUNNING, RAN, COMMITTED = "running", "ran", "committed"
+
+
+class EpochLog:
+    """A watcher that appends to one file a process, unbuffered."""
+
+    def __init__(self, path: Path, *, clock: Callable[[], int] = time.time_ns) -> None:
+        """Open the file of this process."""
+        self._file = path.open("ab", buffering=0)
+        self._clock = clock
+
+    def running(self, control: Control) -> None:
+        """Write that an epoch starts."""
+        self._write(RUNNING, control.pin.incarnation, control.pin.epoch)
+
+    def ran(self, control: Control, result: EpochResult) -> None:
+        """Write what moved."""
+        bases = tuple(
+            (table, move.written, move.before, move.now)
+            for table, moves in result.bases.items()
+            for move in moves
+        )
+        shown = tuple((table, it.key, it.now) for table, each in result.shown.items() for it in each)
+        self._write(RAN, control.pin.incarnation, control.pin.epoch, bases, shown)
+
+    def committed(self, control: Control) -> None:
+        """Write that the epoch is committed."""
+        self._write(COMMITTED, control.signature.incarnation, control.committed)
+
+    def close(self) -> None:
+        """Close the file; nothing was buffered."""
+        self._file.close()
+
+    def _write(self, *parts: object) -> None:
+        body = pack((self._clock(), *parts))
+        self._file.write(_SIZE.pack(len(body)) + body)
+
+
+def read_log(path: Path) -> Iterator[Values]:
+    """Yield the records of one process: (time, kind, incarnation, epoch, ...)."""
+    data, at = path.read_bytes(), 0
+    while at + _SIZE.size <= len(data):
+        (size,) = _SIZE.unpack_from(data, at)
+        if at + _SIZE.size + size > len(data):
+            return
+        yield unpack(data[at + _SIZE.size : at + _SIZE.size + size])
+        at += _SIZE.size + size

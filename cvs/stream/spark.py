@@ -1,0 +1,73 @@
+"""Spark Structured Streaming drives the epochs, and its tasks carry the large ones.
+
+The source only triggers (`rate-micro-batch`: one row a batch, no files, no offsets that mean anything): what an
+epoch is made of is pinned in Cassandra. A micro-batch costs 50-160 ms whatever it does, so one of them runs
+epochs for a whole turn; the checkpoint folder may be lost at any time (H5).
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from cvs.stream.pipeline import Pipeline
+
+TURN_SECONDS = 10.0
+"""How long one micro-batch runs epochs: long enough that Spark's own cost does not show."""
+IDLE_SECONDS = 0.01
+
+LIGHT = {
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "512m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.adaptive.enabled": "false",  # because micro-batches of one row have nothing to adapt
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.python.worker.reuse": "true",
+}
+
+
+def spark_session(master: str = "local[2]", **settings: str) -> SparkSession:
+    """Start (or find) a session with what a small pipeline needs."""
+    builder = SparkSession.builder.master(master).appName("cvs")
+    for name, value in {**LIGHT, **settings}.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def spread_over(session: SparkSession) -> Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]:
+    """Return what runs a function on each slice in a Spark task and collects the answers."""
+
+    def spread(function: Callable[[Any], Any], slices: Sequence[Any]) -> list[Any]:
+        rdd = session.sparkContext.parallelize(list(slices), len(slices))
+        return list(rdd.map(function).collect())
+
+    return spread
+
+
+def start(
+    session: SparkSession,
+    pipeline: Pipeline,
+    *,
+    checkpoint: Path,
+    stopped: Callable[[], bool] = lambda: False,
+    turn_seconds: float = TURN_SECONDS,
+) -> StreamingQuery:
+    """Start the query that drives a pipeline; it runs until stopped, or until an epoch fails."""
+
+    def turn(_batch: DataFrame, _number: int) -> None:
+        end = time.monotonic() + turn_seconds
+        while time.monotonic() < end and not stopped():
+            if pipeline.step() is None:
+                time.sleep(IDLE_SECONDS)
+
+    source = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    writer = source.writeStream.foreachBatch(turn).option("checkpointLocation", str(checkpoint))
+    return writer.start()
