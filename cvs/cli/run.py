@@ -1,10 +1,12 @@
 """`cvs run`: one pipeline process, from a feed to published tables."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from cvs.cli.output import talk
+from cvs.programs.stage_bucket import ALL_RULES
 from cvs.store.session import ClusterAddress
 from cvs.stream.runner import RunSettings, run
 
@@ -27,6 +29,8 @@ from cvs.stream.runner import RunSettings, run
 @click.option("--record", type=click.Path(path_type=Path), help="Folder of the epoch log, for the judge.")
 @click.option("--spark", default="local[2]", show_default=True, help="Spark master; empty: without Spark.")
 @click.option("--kill-at", default=0, help="Test: kill -9 itself after so many rounds of test-and-sets.")
+@click.option("--without-signatures", is_flag=True, help="Test: what is lost without them.")
+@click.option("--changes", default=20_000, show_default=True, help="The most changes one epoch takes.")
 @click.option("--stop-at", default=0, help="Test: stop itself there, as a zombie to be woken.")
 def command(
     contacts: tuple[str, ...],
@@ -40,6 +44,8 @@ def command(
     spark: str,
     kill_at: int,
     stop_at: int,
+    without_signatures: bool,
+    changes: int,
 ) -> None:
     """Run until SIGTERM."""
     settings = RunSettings(
@@ -51,6 +57,8 @@ def command(
         replication=replication,
         record=record,
         spark_master=spark,
+        rules=replace(ALL_RULES, signatures=not without_signatures),
+        changes_an_epoch=changes,
         fall_at=kill_at or stop_at,
         fall_by="kill" if kill_at else "stop",
     )

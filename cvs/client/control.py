@@ -1,0 +1,35 @@
+"""The control row as a reader sees it: which epoch is committed, and how far the base is in it."""
+
+from cassandra import InvalidRequest
+
+from cvs.errors import StoreError
+from cvs.model.layout import quoted
+from cvs.model.signature import Signature
+from cvs.programs.epoch import CONTROL_BUCKET, CONTROL_TABLE, Control, control_of
+from cvs.programs.stage_bucket import SENTINEL, BucketRead, StateRow
+from cvs.store.session import CassandraSession
+
+
+def read_control(session: CassandraSession, keyspace: str, *, serial: bool = False) -> Control:
+    """Read the control row of the pipeline that keeps its state in a keyspace."""
+    text = f"SELECT incarnation, epoch, chunk, last, row, now FROM {quoted(keyspace)}.{CONTROL_TABLE} WHERE bucket = ?"
+    try:
+        rows = session.execute(text, (CONTROL_BUCKET,), serial=serial)
+    except InvalidRequest as refusal:
+        raise StoreError(
+            f"there is no pipeline in keyspace {keyspace}",
+            where=f"{quoted(keyspace)}.{CONTROL_TABLE}",
+            next_step="start one with `cvs run`, or name its state keyspace",
+        ) from refusal
+    if not rows or rows[0][1] is None:
+        raise StoreError(
+            f"the pipeline in keyspace {keyspace} has not begun", next_step="wait for its first epoch"
+        )
+    incarnation, version, chunk, last = rows[0][:4]
+    found = {
+        row[4]: StateRow(now=row[5], epoch=version, alive=True)
+        for row in rows
+        if row[4] not in (None, SENTINEL) and row[5] is not None
+    }
+    signature = Signature(incarnation=incarnation, version=version, chunk=chunk, last=last)
+    return control_of(BucketRead(signature=signature, rows=found))

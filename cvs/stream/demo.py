@@ -1,0 +1,223 @@
+"""The play of `cvs demo`: a shop on a real node, a pipeline that is killed, a zombie, and what they leave behind.
+
+Everything runs as it would in production: the node, the capture and the pipeline are processes of their own;
+the writer only knows the plain driver.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cvs.client.control import read_control
+from cvs.errors import StoreError
+from cvs.history.codec import event_of, history_bytes
+from cvs.manager.recorder import FileRecorder
+from cvs.model.recompute import recompute
+from cvs.programs.epoch import Control
+from cvs.store.session import CassandraSession, ClusterAddress
+from cvs.stream.certificates import Assembler
+from cvs.stream.recipe import recipe_of
+from cvs.stream.shop import KEYSPACE, Writer, create_shop, make_keyspace, views_sql
+from cvs.stream.tables import Names
+
+VIEWS = "views"
+NAIVE = "naive"
+READY_SECONDS = 90.0
+DRAIN_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class Stage:
+    """The folder, the node's address, and the processes on stage."""
+
+    folder: Path
+    address: ClusterAddress
+    processes: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+    session: CassandraSession = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Open the session the play itself uses."""
+        self.session = CassandraSession(self.address)
+
+    def file(self, name: str) -> Path:
+        """Return a path in the folder."""
+        return self.folder / name
+
+    def start(self, *arguments: str, log: str) -> "subprocess.Popen[bytes]":
+        """Start one command of cvs as a process of its own."""
+        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        with self.file(log).open("ab") as out:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "cvs", *arguments],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env=environment,
+                start_new_session=True,
+            )
+        self.processes.append(process)
+        return process
+
+    def capture(self) -> "subprocess.Popen[bytes]":
+        """Start the capture of the node's log."""
+        node = self.address.contact_points[0]
+        options = ("--node", node, "--port", str(self.address.port), "--feed", str(self.file("feed")))
+        return self.start("capture", *options, log="capture.log")
+
+    def pipeline(
+        self, *extra: str, views: str = VIEWS, spark: bool = True, log: str = ""
+    ) -> "subprocess.Popen[bytes]":
+        """Start a pipeline."""
+        self.file(f"{views}.sql").write_text(views_sql(views))
+        contacts = [part for point in self.address.contact_points for part in ("--contact", point)]
+        return self.start(
+            *("run", *contacts, "--port", str(self.address.port), "--views", str(self.file(f"{views}.sql"))),
+            *("--base", KEYSPACE, "--feed", str(self.file("feed")), "--state", f"cvs_{views}"),
+            *("--record", str(self.file(f"log_{views}")), "--spark", "local[2]" if spark else ""),
+            *extra,
+            log=log or f"run-{views}.log",
+        )
+
+    def control(self, views: str = VIEWS) -> Control | None:
+        """Read a pipeline's control row; None before there is one."""
+        try:
+            return read_control(self.session, f"cvs_{views}")
+        except StoreError:
+            return None
+
+    def end(self) -> None:
+        """End every process that is left."""
+        for process in self.processes:
+            if process.poll() is None:
+                for number in (signal.SIGCONT, signal.SIGKILL):
+                    os.killpg(process.pid, number)
+                process.wait()
+        self.session.close()
+
+
+@contextmanager
+def on_stage(folder: Path, address: ClusterAddress) -> Iterator[Stage]:
+    """Open the stage; whatever happens, nothing is left running."""
+    stage = Stage(folder, address)
+    try:
+        create_shop(stage.session)
+        for views in (VIEWS, NAIVE):
+            make_keyspace(stage.session, views)
+        yield stage
+    finally:
+        stage.end()
+
+
+@dataclass(slots=True)
+class Load:
+    """Writers in the background."""
+
+    stage: Stage
+    pause: float
+    orders: int = 60
+    seed: int = 1
+    writer: Writer = field(init=False)
+    _thread: threading.Thread = field(init=False)
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        """Fill the shop and start writing."""
+        recorder = FileRecorder(self.stage.file("writer.ndjson"))
+        chance = random.Random(self.seed)  # noqa: S311 -- because a repeatable workload is wanted, not a secret
+        self.writer = Writer(self.stage.session, recorder, chance, orders=self.orders)
+        self.writer.fill()
+        arguments = {"pause": self.pause}
+        self._thread = threading.Thread(target=self.writer.run, args=(self._stop.is_set,), kwargs=arguments)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop writing."""
+        self._stop.set()
+        self._thread.join()
+
+
+def wait_for(condition: Callable[[], bool], *, seconds: float, what: str) -> float:
+    """Wait until something is so; return how long it took."""
+    started = time.monotonic()
+    while not condition():
+        if time.monotonic() - started > seconds:
+            raise StoreError(
+                f"{what} did not happen within {seconds:.0f} s", next_step="read the logs of the run"
+            )
+        time.sleep(0.1)
+    return time.monotonic() - started
+
+
+def lag_seconds(control: Control | None) -> float | None:
+    """Return how old the newest base write may be that the views do not show yet."""
+    if control is None or not control.committed:
+        return None
+    return max(time.time() - control.pin.watermark / 1e6, 0.0)
+
+
+def caught_up(stage: Stage, after: int, views: str = VIEWS) -> bool:
+    """Say whether everything written before a time (microseconds) is committed."""
+    control = stage.control(views)
+    return control is not None and not control.pinned and control.pin.watermark > after
+
+
+def rows_of(session: CassandraSession, table: str) -> list[dict[str, Any]]:
+    """Read a whole table."""
+    result = session.driver.execute(f"SELECT * FROM {table}")
+    names = result.column_names
+    return [dict(zip(names, row, strict=True)) for row in result]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One view held against a recomputation from the base tables."""
+
+    view: str
+    rows: int
+    wrong: int
+
+
+def compare(stage: Stage, views: str = VIEWS) -> list[Compared]:
+    """Recompute every view from the base tables and compare row by row."""
+    names = Names(keyspace=f"cvs_{views}")
+    recipe, declared = recipe_of(stage.session, views_sql(views), names=names, keyspaces=(KEYSPACE,))
+    base = {name: rows_of(stage.session, name) for name in recipe.definitions}
+    tables = {base_table.name: base_table for base_table in recipe.plan.bases}
+    found = []
+    for view in declared:
+        key = [*view.key.partition, *(name for name, _ in view.key.clustering)]
+        expected = {tuple(r[k] for k in key): r for r in recompute(view.definition, base, tables).values()}
+        shown = {tuple(r[k] for k in key): r for r in rows_of(stage.session, view.name)}
+        wrong = sum(expected.get(k) != shown.get(k) for k in expected.keys() | shown.keys())
+        found.append(Compared(view=view.name, rows=len(expected), wrong=wrong))
+    return found
+
+
+def write_history(stage: Stage, views: str = VIEWS) -> Path:
+    """Assemble what writer and pipelines recorded into one history for the judge."""
+    names = Names(keyspace=f"cvs_{views}")
+    recipe, declared = recipe_of(stage.session, views_sql(views), names=names, keyspaces=(KEYSPACE,))
+    described = [
+        (
+            view.definition,
+            tuple(name for name, _ in view.columns),
+            (*view.key.partition, *(name for name, _ in view.key.clustering)),
+        )
+        for view in declared
+    ]
+    assembler = Assembler(described, {table.name: table for table in recipe.plan.bases})
+    written = [event_of(line) for line in stage.file("writer.ndjson").read_bytes().splitlines()]
+    logs = sorted(stage.file(f"log_{views}").glob("*.log"))
+    events = assembler.history(written, logs, run=f"demo {views}")
+    path = stage.file(f"{views}.ndjson")
+    path.write_bytes(history_bytes(events))
+    return path
