@@ -1,0 +1,40 @@
+"""The board says after each commit what the epoch did."""
+
+from cvs.model.signature import Signature
+from cvs.programs.epoch import Control, Pin
+from cvs.programs.epoch_run import EpochResult
+from cvs.programs.stage_publish import Shown
+from cvs.sidecar.status import StatusBoard
+from cvs.sidecar.watching import BoardWatcher, WatchedView
+
+
+def control(epoch: int, committed: int) -> Control:
+    pin = Pin(epoch=epoch, since={"n1": 5}, until={"n1": 12}, watermark=99_500_000, views={"v": "building"})
+    return Control(signature=Signature(incarnation=1, version=committed), pin=pin)
+
+
+def test_an_epoch_is_on_the_board_after_its_commit() -> None:
+    """Changes, duration, lag from the watermark, rows that came and went, and the view's state."""
+    times = iter([100.0, 100.25])
+    board = StatusBoard("cvs", started_at=0.0)
+    watcher = BoardWatcher(
+        board=board,
+        views=[WatchedView(name="v", level="strong", row_count=3)],
+        clock=lambda: next(times),
+        queued=lambda: 8,
+    )
+    moved = [
+        Shown(key=(1,), before=None, now=(1, 2)),
+        Shown(key=(2,), before=(2, 2), now=None),
+        Shown(key=(3,), before=None, now=(3, 1)),
+    ]
+    watcher.running(control(7, 6))
+    watcher.ran(control(7, 6), EpochResult(epoch=7, shown={"v": moved}))
+    assert board.status.committed_epoch == 0
+    watcher.committed(control(7, 7))
+    status = board.status
+    (epoch,) = status.epochs
+    (view,) = status.views
+    assert (status.committed_epoch, status.leader, status.queued_change_count) == (7, True, 8)
+    assert (epoch.change_count, epoch.duration_ms, epoch.lag_ms) == (7, 250.0, 750.0)
+    assert (view.state, view.row_count, view.lag_ms) == ("building", 4, 750.0)
