@@ -34,6 +34,7 @@ class BoardWatcher:
     _started: float = 0.0
     _before: dict[str, float] = field(default_factory=dict)
     _control: Control | None = None
+    _grown: dict[str, int] = field(default_factory=dict)
 
     def running(self, control: Control) -> None:
         """Note when the epoch began and what it is made of."""
@@ -43,10 +44,11 @@ class BoardWatcher:
         self.board.change(leader=True)
 
     def ran(self, control: Control, result: EpochResult) -> None:
-        """Count the rows that came and went."""
-        for view in self.views:
-            for shown in result.shown.get(view.name, ()):
-                view.row_count += (shown.now is not None) - (shown.before is not None)
+        """Count the rows that came and went; they count once the epoch is committed, however often it ran."""
+        self._grown = {
+            name: sum((shown.now is not None) - (shown.before is not None) for shown in moved)
+            for name, moved in result.shown.items()
+        }
 
     def committed(self, control: Control) -> None:
         """Put the epoch and the views, as it left them, on the board."""
@@ -63,6 +65,8 @@ class BoardWatcher:
             lag_ms=lag_ms,
             phases_ms=phases,
         )
+        for view in self.views:
+            view.row_count += self._grown.pop(view.name, 0)
         views = tuple(self._view(view, pin.views, lag_ms) for view in self.views)
         self.board.committed(epoch, views, queued_change_count=self.queued())
         self.board.change(watermark=pin.watermark / 1e6)

@@ -30,6 +30,7 @@ def test_an_epoch_is_on_the_board_after_its_commit() -> None:
     ]
     watcher.running(control(7, 6))
     watcher.ran(control(7, 6), EpochResult(epoch=7, shown={"v": moved}))
+    watcher.ran(control(7, 6), EpochResult(epoch=7, shown={"v": moved}))  # run again before its commit
     assert board.status.committed_epoch == 0
     watcher.committed(control(7, 7))
     status = board.status
