@@ -12,7 +12,7 @@ test: lint             ; @pytest $(T)
 demo: .venv/ready      ; @cvs demo
 bench: .venv/ready     ; @python bench/$(or $(B),store).py
 specs: .venv/ready     ; @python specs/run.py check
-docs: .venv/ready      ; @python tests/house/docs.py --write
+docs: .venv/ready      ; @python -m tests.house.docs
 nightly: .venv/ready   ; @python tests/nightly.py $(PART)
 format: .venv/ready    ; @ruff format --quiet . && ruff check --quiet --fix .
 lock: .venv/ready      ; @uv pip compile --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q pyproject.toml --extra dev -o requirements.lock

@@ -39,7 +39,7 @@ def command(
     once: bool,
     as_json: bool,
 ) -> None:
-    r"""Follow a node's commit log; append every change of its captured tables to a feed.
+    """Follow a node's commit log; append every change of its captured tables to a feed.
 
     Runs on the node's own machine, one process a node. It may be killed at any moment: the next one goes on
     where the feed ends. Consumed segments are deleted from cdc_raw, so the node's limit is never reached

@@ -19,7 +19,7 @@ BATCH = 1000
 
 @click.group(name="feed")
 def command() -> None:
-    r"""Look into a feed of captured changes.
+    """Look into a feed of captured changes.
 
     \b
     Examples:

@@ -12,7 +12,7 @@ from cvs.errors import ExitCode
 @click.argument("stories", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @json_option
 def command(stories: tuple[Path, ...], as_json: bool) -> int:
-    r"""Replay story files (or folders of them): what the view record showed, and whether the level is as told.
+    """Replay story files (or folders of them): what the view record showed, and whether the level is as told.
 
     \b
     cvs replay tests/stories/programs

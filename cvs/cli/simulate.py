@@ -43,7 +43,7 @@ def command(
     history: Path | None,
     as_json: bool,
 ) -> int:
-    r"""Run one world under one seed and say which level it had; exit 1 if below the predicted one.
+    """Run one world under one seed and say which level it had; exit 1 if below the predicted one.
 
     \b
     cvs simulate --seed 7 --view count --faults crashes --without signature-check

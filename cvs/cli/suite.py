@@ -29,7 +29,7 @@ def command(
     counter_examples: Path | None,
     as_json: bool,
 ) -> int:
-    r"""Run the suites: no run below its prediction, a counter-example above each; exit 1 where one fails.
+    """Run the suites: no run below its prediction, a counter-example above each; exit 1 where one fails.
 
     \b
     cvs suite --table
