@@ -1,0 +1,269 @@
+"""Per-entry programs on a real cluster: managers in processes of their own contending on few view records.
+
+Each process handles one stream in order. It may be killed at any moment and started again; it then gets its
+stream from the beginning, as after the loss of every checkpoint, so everything it had done comes again. What it
+did is in one history file a life; all lives and the writer's log together are one run for the judge.
+"""
+
+import multiprocessing
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+
+import msgspec
+
+from cvs.errors import StoreError
+from cvs.history.events import BaseUpdateCalled, BaseUpdateReturned, Checkpoint, Quiescent, RunStarted
+from cvs.manager.recorder import FileRecorder
+from cvs.manager.view_manager import Counts, ViewManager
+from cvs.model.definitions import definition_to_json
+from cvs.programs.machine import Ending, Entry, Row
+from cvs.simulate.world import stream_of
+from cvs.store.cassandra import CassandraStore
+from cvs.store.session import CassandraSession, ClusterAddress
+from cvs.suite.classes import ViewClass, view_class
+
+ENTRY_ATTEMPTS_MAX = 20
+"""Times an entry is handed over again after a run gave up; the cluster is gone if that is not enough."""
+
+PAUSE_S = 0.002
+"""First pause after a run gave up; doubled each time, with a random part, so that managers fall out of step."""
+
+KILL_AFTER = 2
+"""Test-and-sets a manager must have had answered before it is killed: sooner, nothing would come again."""
+
+LOOK_S = 0.002
+"""How often the history of a victim is looked at."""
+
+LIFE_SECONDS_MAX = 240.0
+"""How long one process may take for its stream before the run counts as stuck."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contention:
+    """What a run on a cluster is made of."""
+
+    view: str = "count"
+    program: str = "signature"
+    processes: int = 8
+    keys: int = 24
+    groups: int = 3
+    updates: int = 240
+    kills: int = 3
+    remember: bool = True
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One process's work; plain data, so that it travels to a spawned process."""
+
+    address: ClusterAddress
+    keyspace: str
+    view: str
+    program: str
+    process: str
+    entries: tuple[Entry, ...]
+    history: Path
+    remember: bool
+    seed: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Finished:
+    """What came of a run: the folder of its history, and what the last lives of the managers counted."""
+
+    folder: Path
+    seconds: float
+    entries: int
+    kills: int
+    counts: list[Counts] = field(default_factory=list)
+
+
+def work(job: Job) -> None:
+    """Propagate one stream from its beginning to its end; the body of a manager's process."""
+    shape = view_class(job.view)
+    variant = shape.variant(job.program)
+    session = CassandraSession(job.address)
+    recorder = FileRecorder(job.history)
+    random = Random(job.seed)  # noqa: S311 -- because it only spreads pauses
+    recorder.record(RunStarted(process=job.process, time=time.monotonic_ns(), run=job.keyspace))
+    manager = ViewManager(
+        store=CassandraStore(session, keyspace=job.keyspace),
+        process=job.process,
+        policy=variant.policy,
+        recorder=recorder,
+        clock=time.monotonic_ns,
+        remember=job.remember,
+    )
+    for entry in job.entries:
+        for attempt in range(1, ENTRY_ATTEMPTS_MAX + 1):
+            if manager.maintain(variant.program, entry, attempt=attempt) is not Ending.GAVE_UP:
+                break
+            time.sleep(PAUSE_S * 2 ** min(attempt, 8) * random.random())
+        else:
+            raise StoreError(
+                f"entry {entry.entry} of stream {entry.stream} could not be propagated in {attempt} attempts",
+                where=job.process,
+                next_step="look at the cluster: test-and-sets are refused or lost again and again",
+            )
+    recorder.close()
+    session.close()
+    job.history.with_suffix(".counts").write_bytes(msgspec.json.encode(manager.counts))
+
+
+def contended(address: ClusterAddress, keyspace: str, plan: Contention, folder: Path) -> Finished:
+    """Write a base log, let all processes propagate it at once, kill some, and leave the whole history."""
+    shape = view_class(plan.view)
+    store = CassandraStore(CassandraSession(address), keyspace=keyspace)
+    store.create(shape.variant(plan.program).program.view)
+    streams = _written(shape, plan, folder / "writer.ndjson")
+    jobs = [
+        Job(
+            address=address,
+            keyspace=keyspace,
+            view=plan.view,
+            program=plan.program,
+            process=f"m{number}.1",
+            entries=tuple(entries),
+            history=folder / f"m{number}.1.ndjson",
+            remember=plan.remember,
+            seed=plan.seed + number,
+        )
+        for number, entries in enumerate(streams)
+    ]
+    started = time.monotonic()
+    crew = _Crew(jobs)
+    kills = crew.killed(plan.kills, Random(plan.seed))  # noqa: S311 -- because chance is replayed, not secret
+    counts = crew.counts()
+    _rest(folder / "end.ndjson")
+    return Finished(
+        folder=folder,
+        seconds=time.monotonic() - started,
+        entries=sum(map(len, streams)),
+        kills=kills,
+        counts=counts,
+    )
+
+
+class _Crew:
+    """The processes of a run; each job has one life at a time."""
+
+    def __init__(self, jobs: list[Job]) -> None:
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload([__name__])  # so that a life begins in milliseconds
+        self._jobs = jobs
+        self._lives = [self._born(job) for job in jobs]
+
+    def _born(self, job: Job) -> "multiprocessing.process.BaseProcess":
+        life = self._context.Process(target=work, args=(job,), daemon=True)
+        life.start()
+        return life
+
+    def killed(self, times: int, random: Random) -> int:
+        """Kill some managers at moments of chance and start their next lives at once."""
+        kills = 0
+        for number in range(times):
+            victim = random.randrange(len(self._jobs))
+            if not self._has_worked(victim):
+                continue
+            life, job = self._lives[victim], self._jobs[victim]
+            life.kill()
+            life.join(LIFE_SECONDS_MAX)
+            name = f"{job.process.split('.')[0]}.{number + 2}"
+            self._jobs[victim] = replace(job, process=name, history=job.history.with_name(f"{name}.ndjson"))
+            self._lives[victim] = self._born(self._jobs[victim])
+            kills += 1
+        return kills
+
+    def _has_worked(self, victim: int) -> bool:
+        """Wait until a manager has something to lose; False if it was done before we looked."""
+        life, history = self._lives[victim], self._jobs[victim].history
+        deadline = time.monotonic() + LIFE_SECONDS_MAX
+        while life.is_alive() and time.monotonic() < deadline:
+            if history.exists() and history.read_bytes().count(b"test_and_set_returned") >= KILL_AFTER:
+                return True
+            time.sleep(LOOK_S)
+        return False
+
+    def counts(self) -> list[Counts]:
+        """Wait for the last lives and return what they counted; one that failed fails the run."""
+        for life, job in zip(self._lives, self._jobs, strict=True):
+            life.join(LIFE_SECONDS_MAX)
+            if life.exitcode != 0:
+                life.kill()
+                raise StoreError(
+                    f"manager {job.process} ended with {life.exitcode}",
+                    next_step="see what it said on stderr",
+                )
+        files = [job.history.with_suffix(".counts") for job in self._jobs]
+        return [msgspec.json.decode(file.read_bytes(), type=Counts) for file in files]
+
+
+def _written(shape: ViewClass, plan: Contention, path: Path) -> list[list[Entry]]:
+    """Make the base log, record it, and deal it to streams by base key."""
+    random = Random(plan.seed)  # noqa: S311 -- because chance is replayed, not secret
+    program = shape.variant(plan.program).program
+    recorder = FileRecorder(path)
+    view = {**definition_to_json(shape.definition), "name": program.view}
+    tables = tuple(definition_to_json(table) for table in shape.tables.values())
+    recorder.record(
+        RunStarted(process="writer", time=time.monotonic_ns(), run="contention", views=(view,), tables=tables)
+    )
+    recorder.record(Checkpoint(process="writer", time=time.monotonic_ns(), base=(), views=()))
+    rows: dict[int, Row] = {}
+    versions: dict[int, int] = {}
+    streams: list[list[Entry]] = [[] for _ in range(plan.processes)]
+    for operation in range(1, plan.updates + 1):
+        key = random.randint(1, plan.keys)
+        before = rows.get(key)
+        after: Row | None = {
+            "k": key,
+            "x": f"g{random.randrange(plan.groups)}",
+            "y": random.randrange(100),
+        }
+        if before is not None and random.random() < 0.2:
+            after = None
+        version = versions[key] = versions.get(key, 0) + 1
+        called = BaseUpdateCalled(
+            process="writer",
+            time=time.monotonic_ns(),
+            operation=operation,
+            table="r",
+            key=(key,),
+            version=version,
+            row=None if after is None else dict(after),
+        )
+        recorder.record(called)
+        recorder.record(
+            BaseUpdateReturned(
+                process="writer", time=time.monotonic_ns(), operation=operation, outcome="applied"
+            )
+        )
+        number = stream_of("r", (key,), plan.processes)
+        stream = streams[number]
+        stream.append(
+            Entry(
+                stream=f"s{number}",
+                entry=len(stream) + 1,
+                table="r",
+                key=(key,),
+                version=version,
+                before=before,
+                after=after,
+            )
+        )
+        if after is None:
+            rows.pop(key, None)
+        else:
+            rows[key] = after
+    recorder.close()
+    return streams
+
+
+def _rest(path: Path) -> None:
+    recorder = FileRecorder(path)
+    recorder.record(RunStarted(process="end", time=time.monotonic_ns(), run="contention"))
+    recorder.record(Quiescent(process="end", time=time.monotonic_ns()))
+    recorder.close()
