@@ -1,6 +1,7 @@
 """The control row as a reader sees it: which epoch is committed, and how far the base is in it."""
 
-from cassandra import InvalidRequest
+from cassandra import InvalidRequest, OperationTimedOut
+from cassandra.cluster import NoHostAvailable
 
 from cvs.errors import StoreError
 from cvs.model.layout import quoted
@@ -21,6 +22,12 @@ def read_control(session: CassandraSession, keyspace: str, *, serial: bool = Fal
             where=f"{quoted(keyspace)}.{CONTROL_TABLE}",
             next_step="start one with `cvs run`, or name its state keyspace",
         ) from refusal
+    except (NoHostAvailable, OperationTimedOut) as failure:  # also: a table that is just being made
+        raise StoreError(
+            "the cluster does not answer for the control row",
+            where=keyspace,
+            next_step="try again in a moment",
+        ) from failure
     if not rows or rows[0][1] is None:
         raise StoreError(
             f"the pipeline in keyspace {keyspace} has not begun", next_step="wait for its first epoch"

@@ -45,6 +45,7 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     watermark: int = (
         0  # microseconds: every base write acknowledged before it is in this epoch or an older one
     )
+    watermark_before: int = 0  # ... before it is in an older one
     plan: str = ""  # hash of plan and code: other code may not run the epoch (H4)
     build: dict[str, str] = {}  # initial build: base table -> how far its scan is part of this epoch
     quarantine: tuple[str, ...] = ()
@@ -62,6 +63,11 @@ class Control:
     def committed(self) -> int:
         """Return the epoch that is done."""
         return self.signature.version
+
+    @property
+    def committed_watermark(self) -> int:
+        """Return the moment (microseconds) before which every acknowledged base write is committed."""
+        return self.pin.watermark_before if self.pinned else self.pin.watermark
 
     @property
     def pinned(self) -> bool:
@@ -166,6 +172,7 @@ def next_pin(last: Pin, *, heads: Mapping[str, int], watermark: int, limit: int)
         until=until,
         clock_before=last.clock,
         clock=clock,
+        watermark_before=last.watermark,
         watermark=mark,
         build={},
     )

@@ -17,6 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cassandra import DriverException
+from cassandra.cluster import NoHostAvailable
+
 from cvs.client.control import read_control
 from cvs.errors import StoreError
 from cvs.history.codec import event_of, history_bytes
@@ -109,12 +112,21 @@ def on_stage(folder: Path, address: ClusterAddress) -> Iterator[Stage]:
     """Open the stage; whatever happens, nothing is left running."""
     stage = Stage(folder, address)
     try:
-        create_shop(stage.session)
-        for views in (VIEWS, NAIVE):
-            make_keyspace(stage.session, views)
+        wait_for(lambda: _made(stage.session), seconds=READY_SECONDS, what="making the shop's tables")
         yield stage
     finally:
         stage.end()
+
+
+def _made(session: CassandraSession) -> bool:
+    """Make the tables; a node that has just opened its port may still refuse."""
+    try:
+        create_shop(session)
+        for views in (VIEWS, NAIVE):
+            make_keyspace(session, views)
+    except (DriverException, NoHostAvailable):
+        return False
+    return True
 
 
 @dataclass(slots=True)
@@ -161,13 +173,13 @@ def lag_seconds(control: Control | None) -> float | None:
     """Return how old the newest base write may be that the views do not show yet."""
     if control is None or not control.committed:
         return None
-    return max(time.time() - control.pin.watermark / 1e6, 0.0)
+    return max(time.time() - control.committed_watermark / 1e6, 0.0)
 
 
 def caught_up(stage: Stage, after: int, views: str = VIEWS) -> bool:
     """Say whether everything written before a time (microseconds) is committed."""
     control = stage.control(views)
-    return control is not None and not control.pinned and control.pin.watermark > after
+    return control is not None and control.committed_watermark > after
 
 
 def rows_of(session: CassandraSession, table: str) -> list[dict[str, Any]]:

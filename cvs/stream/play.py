@@ -107,7 +107,7 @@ class Play:
 
     def _watermark(self) -> int:
         control = self.stage.control()
-        return 0 if control is None else control.pin.watermark
+        return 0 if control is None else control.committed_watermark
 
     def _watch(self, load: Load) -> None:
         """Say how the views follow."""

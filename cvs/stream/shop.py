@@ -17,11 +17,11 @@ PRODUCTS = ("anvil", "barrel", "candle", "drum", "easel")
 
 TABLES = (
     (
-        "CREATE TABLE {space}.orders (id int PRIMARY KEY, customer int, product int, quantity int, total decimal) "
-        "WITH cdc = true"
+        "CREATE TABLE IF NOT EXISTS {space}.orders (id int PRIMARY KEY, customer int, product int, "
+        "quantity int, total decimal) WITH cdc = true"
     ),
-    "CREATE TABLE {space}.products (id int PRIMARY KEY, name text, price decimal) WITH cdc = true",
-    "CREATE TABLE {space}.customers (id int PRIMARY KEY, name text, city text) WITH cdc = true",
+    "CREATE TABLE IF NOT EXISTS {space}.products (id int PRIMARY KEY, name text, price decimal) WITH cdc = true",
+    "CREATE TABLE IF NOT EXISTS {space}.customers (id int PRIMARY KEY, name text, city text) WITH cdc = true",
 )
 
 VIEWS = """
@@ -48,9 +48,8 @@ def create_shop(session: CassandraSession) -> None:
 
 def make_keyspace(session: CassandraSession, name: str) -> None:
     """Make a keyspace for one node."""
-    session.define(
-        f"CREATE KEYSPACE {name} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
-    )
+    replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+    session.define(f"CREATE KEYSPACE IF NOT EXISTS {name} WITH replication = {replication}")
 
 
 def views_sql(keyspace: str) -> str:

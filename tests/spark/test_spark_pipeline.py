@@ -1,0 +1,77 @@
+"""Spark drives the epochs, and its tasks carry large ones: the same rows as in the driver's own process."""
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cvs.embedded.node import Node
+from cvs.stream import spark
+from tests.cluster.test_pipeline import Shop
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[SparkSession]:
+    session = spark.spark_session("local[2]")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def shop(cassandra_node: Node, tmp_path: Path) -> Iterator[Shop]:
+    shop = Shop(cassandra_node, tmp_path)
+    yield shop
+    shop.session.close()
+
+
+def expected(rows: dict[int, tuple[str, int]]) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for city, total in rows.values():
+        count, total_before = found.get(city, (0, 0))
+        found[city] = (count + 1, total_before + total)
+    return found
+
+
+def write_some(shop: Shop, rows: dict[int, tuple[str, int]], chance: random.Random, count: int) -> None:
+    for _ in range(count):
+        identity = chance.randrange(50)
+        if identity in rows and chance.random() < 0.2:
+            del rows[identity]
+            shop.write(identity, None)
+        else:
+            rows[identity] = (chance.choice(("Graz", "Linz", "Wien")), chance.randrange(100))
+            shop.write(identity, *rows[identity])
+
+
+def test_epochs_in_tasks_equal_epochs_in_the_driver(shop: Shop, session: SparkSession) -> None:
+    """Stage 0, zones and publications as Spark jobs; an epoch half done by tasks is finished by the driver."""
+    chance, rows = random.Random(3), dict[int, tuple[str, int]]()
+    write_some(shop, rows, chance, 120)
+    in_tasks = shop.pipeline()
+    in_tasks.spread, in_tasks.spread_from = spark.spread_over(session), 1
+    assert in_tasks.drain() > 0
+    assert shop.shown() == expected(rows)
+    write_some(shop, rows, chance, 40)
+    assert shop.pipeline().drain() > 0, "the driver's own process goes on where tasks ended"
+    assert shop.shown() == expected(rows)
+
+
+def test_a_lost_checkpoint_changes_nothing(shop: Shop, session: SparkSession, tmp_path: Path) -> None:
+    """H5: the query starts again from an empty checkpoint folder and goes on from the control row."""
+    chance, rows = random.Random(4), dict[int, tuple[str, int]]()
+    for number in range(2):
+        write_some(shop, rows, chance, 30)
+        query = spark.start(
+            session, shop.pipeline(), checkpoint=tmp_path / f"checkpoint{number}", turn_seconds=0.5
+        )
+        deadline = time.monotonic() + 60
+        while shop.shown() != expected(rows) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        query.stop()
+        assert query.exception() is None
+        assert shop.shown() == expected(rows)
