@@ -113,6 +113,12 @@ def line_of(event: Event) -> bytes:
     return _ENCODE(_through(event, _OUT)) + b"\n"
 
 
+def jsonable(event: Event) -> dict[str, Any]:
+    """Return an event as the object that its line holds."""
+    found: dict[str, Any] = msgspec.to_builtins(_through(event, _OUT))
+    return found
+
+
 def event_of(line: bytes | str) -> AnyEvent:
     """Return the event of a line; anything else is refused with the reason."""
     try:
@@ -152,6 +158,13 @@ def plain_bytes(data: bytes, *, where: str = "", limit: int = INFLATED_MAX) -> b
     except (OSError, EOFError, zlib.error, zstandard.ZstdError) as damage:
         raise HistoryError(f"damaged compression: {damage}", where=where) from damage
     return bytes(found)
+
+
+def packed_bytes(data: bytes, name: str) -> bytes:
+    """Return what a file of that name holds: compressed if it ends in .gz or .zst."""
+    if name.endswith(".gz"):
+        return gzip.compress(data, mtime=0)  # because the same history must give the same file
+    return zstandard.ZstdCompressor().compress(data) if name.endswith(".zst") else data
 
 
 def digest(data: bytes) -> str:

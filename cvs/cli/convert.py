@@ -1,0 +1,115 @@
+"""`cvs convert`: a history checked, merged, hidden, shortened, in another form."""
+
+import io
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cvs.cli.output import console, json_option, print_json
+from cvs.errors import HistoryError, SpecificationError
+from cvs.history import codec, merge, parquet, validate
+from cvs.history.checkpoint import rolled
+from cvs.history.redact import redacted
+
+PARQUET_MAGIC = b"PAR1"
+
+
+@click.command(
+    help="""Check histories, list everything wrong with them, and write them as one file.
+
+    RUN are the files of one run's processes (NDJSON, plain or gzip or zstd, or Parquet), or a folder of them.
+    The form of the output follows its name: .ndjson, .ndjson.gz, .ndjson.zst or .parquet; without --to the
+    histories are only checked.
+
+    \b
+    Example:
+      cvs convert run/history --to run.parquet
+    """
+)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--to", "target", type=click.Path(path_type=Path), help="The file to write.")
+@click.option("--forgive-torn", is_flag=True, help="Drop a torn last line, as a crash leaves it.")
+@click.option("--roll", is_flag=True, help="Replace what came before the last rest by a checkpoint.")
+@click.option("--redact", "key_file", type=click.Path(path_type=Path), help="Hide values with this secret key.")
+@json_option
+def command(
+    runs: tuple[Path, ...],
+    target: Path | None,
+    forgive_torn: bool,
+    roll: bool,
+    key_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Read, check, change, write."""
+    files = [file for run in runs for file in _files(run)]
+    contents = [_read(file) for file in files]
+    checked = [_checked(file, data) for file, data in zip(files, contents, strict=True)]
+    events, between = merge.merged(checked)
+    complaints = validate.Checked(file="between files", complaints=between)
+    validate.require_valid([*checked, complaints], forgive_torn=forgive_torn)
+    events = list(merge.typed(events))
+    events = rolled(events) if roll else events
+    events = redacted(events, _read(key_file)) if key_file is not None else events
+    if target is not None:
+        _write(target, events)
+    digests = {str(file): codec.digest(data) for file, data in zip(files, contents, strict=True)}
+    if as_json:
+        print_json("convert", {"files": digests, "events": len(events), "to": str(target or "")})
+        return
+    written = f", written to {target}" if target is not None else ""
+    console().print(f"{len(files)} files, {len(events):,} events, all valid{written}", markup=False)
+    console().print(f"next: cvs audit {target or runs[0]}", markup=False)
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(p for p in path.rglob("*") if p.is_file() and (".ndjson" in p.name or p.suffix == ".parquet"))
+    if not found:
+        raise HistoryError("no history in this folder", where=str(path), next_step="name .ndjson or .parquet files")
+    return found
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as refusal:
+        raise HistoryError(f"cannot be read: {refusal.strerror}", where=str(file)) from refusal
+
+
+def _checked(file: Path, data: bytes) -> validate.Checked:
+    if data[:4] == PARQUET_MAGIC:
+        data = codec.history_bytes(_events_of_parquet(data, file))
+    return validate.checked(codec.plain_bytes(data, where=str(file)), str(file))
+
+
+def _events_of_parquet(data: bytes, file: Path) -> Iterable[Any]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        opened = pq.ParquetFile(io.BytesIO(data))
+        for batch in opened.iter_batches(batch_size=parquet.BATCH):
+            yield from parquet.events_of(batch)
+    except (pa.ArrowException, OSError) as damage:
+        raise HistoryError(f"damaged Parquet: {damage}", where=str(file)) from damage
+
+
+def _write(target: Path, events: Iterable[Any]) -> None:
+    try:
+        if target.suffix == ".parquet":
+            _write_parquet(target, events)
+        else:
+            target.write_bytes(codec.packed_bytes(codec.history_bytes(events), target.name))
+    except OSError as refusal:
+        raise SpecificationError(f"cannot be written: {refusal.strerror}", where=str(target)) from refusal
+
+
+def _write_parquet(target: Path, events: Iterable[Any]) -> None:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetWriter(target, parquet.schema(), compression="zstd") as writer:
+        for batch in parquet.batches_of(events):
+            writer.write_batch(batch)

@@ -1,0 +1,147 @@
+"""A history is the same in every form: lines, Parquet, columns."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cvs.history import events as ev
+from cvs.history.codec import event_of, history_bytes, line_of
+from cvs.history.columns import ENDLESS, NONE, OUTCOMES, Operations, columns_of, packed, unpacked
+from cvs.history.parquet import batches_of, columns_of_batches, events_of
+from cvs.history.validate import checked
+from cvs.model.identity import key_identity
+from property_tests import strategies
+
+SIGNATURES = st.tuples(st.integers(0, 3), st.integers(0, 2**36 - 1), st.integers(0, 9), st.booleans())
+VALUES = st.one_of(st.none(), *(strategies.SMALL[kind] for kind in ("int", "text", "decimal", "date")))
+KEYS = st.tuples(st.sampled_from([1, 2, "a"]), VALUES.filter(lambda v: v is not None))
+ROWS = st.none() | st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
+ABSORBED = st.builds(
+    lambda key, to: ev.Absorbed(table="r", key=key, from_version=to - 1, to_version=to),
+    KEYS,
+    st.integers(1, 9),
+)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[ev.AnyEvent]:
+    """A valid history of one process: any operations, some without a return."""
+    process = draw(st.sampled_from(["m1", "é"]))
+    events: list[ev.AnyEvent] = [
+        ev.RunStarted(process=process, time=0, run="r", clock_error=draw(st.integers(0, 5)))
+    ]
+    kinds = draw(st.lists(st.sampled_from(["base", "set", "read", "whole", "received", "mark"]), max_size=12))
+    for number, kind in enumerate(kinds, start=1):
+        events.extend(_some(draw, kind, process, number))
+    return events
+
+
+def _some(draw: st.DrawFn, kind: str, process: str, number: int) -> Sequence[ev.AnyEvent]:
+    who: dict[str, Any] = {"process": process, "time": number}
+    key, row = draw(KEYS), draw(ROWS)
+    if kind == "received":
+        return [ev.UpdateReceived(**who, stream="s", entry=number, table="r", key=key, version=number)]
+    if kind == "mark":
+        mark = draw(st.sampled_from([ev.Quiescent(**who), ev.ManagerCrashed(**who, victim="x")]))
+        commit = ev.EpochCommitted(**who, pipeline="p", incarnation=1, epoch=number)
+        base = (("r", key, number, row),)
+        return [mark, commit, ev.Checkpoint(**who, base=base, views=(("v", key, (0, 1, 0, True), row),))]
+    who["operation"] = number
+    outcome = draw(st.sampled_from(["applied", "rejected", "not_sent", "unknown"]))
+    pair: list[ev.AnyEvent]
+    if kind == "base":
+        pair = [
+            ev.BaseUpdateCalled(**who, table="r", key=key, version=number, row=row),
+            ev.BaseUpdateReturned(**who, outcome=outcome),
+        ]
+    elif kind == "set":
+        old, new = draw(st.none() | SIGNATURES), draw(SIGNATURES)
+        absorbed = tuple(draw(st.lists(ABSORBED, max_size=2)))
+        seen = draw(st.none() | SIGNATURES) if outcome == "rejected" else None
+        view = draw(st.sampled_from(["v", "w"]))
+        pair = [
+            ev.TestAndSetCalled(
+                **who, view=view, view_key=key, expected=old, new=new, row=row, absorbed=absorbed
+            ),
+            ev.TestAndSetReturned(**who, outcome=outcome, returned=seen),
+        ]
+    else:
+        rows = ((key, row),) if row is not None else ()
+        pair = [
+            ev.ViewReadCalled(
+                **who, view="v", view_key=key if kind == "read" else None, snapshot=kind == "whole"
+            ),
+            ev.ViewReadReturned(**who, rows=rows, signature=draw(st.none() | SIGNATURES), epoch=number),
+        ]
+    return pair[: draw(st.integers(1, 2))]
+
+
+@settings(max_examples=30, deadline=None)
+@given(histories())
+def test_lines_and_parquet_give_the_same_events_back(history: list[ev.AnyEvent]) -> None:
+    """Values keep their types on both ways."""
+    assert [event_of(line) for line in history_bytes(history).splitlines()] == history
+    assert [event for batch in batches_of(history) for event in events_of(batch)] == history
+
+
+@settings(max_examples=30, deadline=None)
+@given(histories())
+def test_columns_hold_what_the_events_say(history: list[ev.AnyEvent]) -> None:
+    """From lines and from Parquet alike; compared with a plain walk through the events."""
+    found = columns_of(history_bytes(history))
+    again = columns_of_batches(batches_of(history))
+    assert (found.processes, found.records) == (again.processes, again.records)
+    for kind in ("test_and_sets", "reads"):
+        one, other = getattr(found, kind), getattr(again, kind)
+        for name in Operations.__slots__:
+            assert getattr(one, name).tolist() == getattr(other, name).tolist(), name
+    sets = found.test_and_sets
+    answers = {e.operation: e for e in history if isinstance(e, ev.TestAndSetReturned)}
+    calls = [(n, e) for n, e in enumerate(history, start=1) if isinstance(e, ev.TestAndSetCalled)]
+    assert len(calls) == len(sets.record)
+    for place, (line, call) in enumerate(calls):
+        answer = answers.get(call.operation)
+        outcome = "unknown" if answer is None else answer.outcome
+        view, key = found.records[sets.record[place]]
+        assert (view, key_identity(key)) == (call.view, key_identity(call.view_key))
+        assert (sets.line[place], sets.called[place]) == (line, call.time)
+        assert unpacked(int(sets.expected[place])) == call.expected
+        assert unpacked(int(sets.new[place])) == call.new
+        assert OUTCOMES[sets.outcome[place]].value == outcome
+        known = answer is not None and outcome != "unknown"
+        assert sets.returned[place] == (answer.time if known and answer else ENDLESS)
+        assert unpacked(int(sets.seen[place])) == (answer.returned if answer else None)
+
+
+@given(st.none() | SIGNATURES, st.none() | SIGNATURES)
+def test_packed_signatures_sort_as_signatures(one: Any, other: Any) -> None:
+    """And absent comes first."""
+    assert (packed(one) < packed(other)) == ((one or (NONE,)) < (other or (NONE,)))
+    assert unpacked(packed(one)) == one
+
+
+@settings(max_examples=80, deadline=None)
+@given(histories(), st.data())
+def test_damaged_histories_get_complaints_never_another_error(history: list[ev.AnyEvent], data: Any) -> None:
+    """Cut, overwritten, doubled or shuffled lines."""
+    lines = [line_of(event) for event in history]
+    place = data.draw(st.integers(0, len(lines) - 1))
+    damage = data.draw(st.sampled_from(["cut", "byte", "drop", "double", "noise"]))
+    line = lines[place]
+    if damage == "cut":
+        lines[place] = line[: data.draw(st.integers(1, len(line) - 2))] + b"\n"
+    elif damage == "byte":
+        at = data.draw(st.integers(0, len(line) - 2))
+        lines[place] = line[:at] + bytes([data.draw(st.integers(0, 255))]) + line[at + 1 :]
+    elif damage == "drop":
+        del lines[place]
+    elif damage == "double":
+        lines.insert(place, line)
+    else:
+        lines.insert(place, data.draw(st.binary(max_size=40)) + b"\n")
+    found = checked(b"".join(lines))
+    if damage == "cut":
+        assert found.complaints
+    assert all(str(complaint) for complaint in found.complaints)

@@ -1,0 +1,89 @@
+"""`cvs convert`: every form into every form, and one message for whatever is wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cvs.cli import run
+from cvs.errors import ExitCode
+from cvs.history.codec import history_bytes, plain_bytes
+from cvs.history.validate import checked
+from tests.unit.history.test_codec import small_history
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """A folder with the files of two processes."""
+    folder = tmp_path / "history"
+    folder.mkdir()
+    (folder / "m1.ndjson").write_bytes(history_bytes(small_history("m1")))
+    second = [event for event in small_history("m2") if "base" not in type(event).__name__.lower()]
+    (folder / "m2.ndjson").write_bytes(history_bytes(second))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["run.ndjson", "run.ndjson.gz", "run.ndjson.zst", "run.parquet"])
+def test_each_form_comes_back(recorded: Path, tmp_path: Path, name: str) -> None:
+    """Written in one form, read again, written as lines: the same events."""
+    target, again, plain = tmp_path / name, tmp_path / "again.ndjson", tmp_path / "plain.ndjson"
+    assert run(["convert", str(recorded), "--to", str(target)]) == ExitCode.MET
+    assert run(["convert", str(target), "--to", str(again)]) == ExitCode.MET
+    assert run(["convert", str(recorded), "--to", str(plain)]) == ExitCode.MET
+    assert again.read_bytes() == plain.read_bytes()
+    assert len(checked(plain_bytes(again.read_bytes())).events) == 8
+
+
+def test_a_check_lists_every_mistake_of_every_file(
+    recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 4, each with file and line; nothing is written."""
+    for name in ("m1", "m2"):
+        with (recorded / f"{name}.ndjson").open("ab") as file:
+            file.write(b'{"event":"quiescent"}\n')
+    assert run(["convert", str(recorded)]) == ExitCode.BAD_INPUT
+    said = capsys.readouterr().err
+    assert "m1.ndjson:6" in said
+    assert "m2.ndjson:4" in said
+
+
+def test_a_torn_line_is_forgiven_if_asked(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a crash leaves it."""
+    with (recorded / "m1.ndjson").open("ab") as file:
+        file.write(b'{"event":"quie')
+    assert run(["convert", str(recorded)]) == ExitCode.BAD_INPUT
+    assert run(["convert", str(recorded), "--forgive-torn", "--json"]) == ExitCode.MET
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["result"]["events"] == 8
+    assert all(text.startswith("sha256:") for text in answer["result"]["files"].values())
+
+
+def test_values_are_hidden_with_a_key(recorded: Path, tmp_path: Path) -> None:
+    """A view known by its name only is hidden wholly."""
+    key, target = tmp_path / "key", tmp_path / "hidden.ndjson"
+    key.write_bytes(b"0123456789abcdef")
+    assert run(["convert", str(recorded), "--redact", str(key), "--to", str(target)]) == ExitCode.MET
+    assert b"1.10" not in target.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("missing.ndjson", None),
+        ("a.ndjson", b"\x1f\x8bxx"),
+        ("a.parquet", b"PAR1xx"),
+        ("a.ndjson", b"\xff\xfe"),
+        ("a.ndjson", b""),
+    ],
+)
+def test_what_is_no_history_is_one_message(tmp_path: Path, name: str, content: bytes | None) -> None:
+    """Never a traceback."""
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    assert run(["convert", str(tmp_path / name)]) == ExitCode.BAD_INPUT
+    assert run(["convert", str(tmp_path / "nowhere")]) == ExitCode.BAD_INPUT
+
+
+def test_a_history_without_rest_cannot_be_rolled(recorded: Path) -> None:
+    """Nothing is dropped silently."""
+    assert run(["convert", str(recorded), "--roll"]) == ExitCode.BAD_INPUT
