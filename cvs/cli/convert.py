@@ -32,7 +32,9 @@ PARQUET_MAGIC = b"PAR1"
 @click.option("--to", "target", type=click.Path(path_type=Path), help="The file to write.")
 @click.option("--forgive-torn", is_flag=True, help="Drop a torn last line, as a crash leaves it.")
 @click.option("--roll", is_flag=True, help="Replace what came before the last rest by a checkpoint.")
-@click.option("--redact", "key_file", type=click.Path(path_type=Path), help="Hide values with this secret key.")
+@click.option(
+    "--redact", "key_file", type=click.Path(path_type=Path), help="Hide values with this secret key."
+)
 @json_option
 def command(
     runs: tuple[Path, ...],
@@ -66,9 +68,13 @@ def command(
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    found = sorted(p for p in path.rglob("*") if p.is_file() and (".ndjson" in p.name or p.suffix == ".parquet"))
+    found = sorted(
+        p for p in path.rglob("*") if p.is_file() and (".ndjson" in p.name or p.suffix == ".parquet")
+    )
     if not found:
-        raise HistoryError("no history in this folder", where=str(path), next_step="name .ndjson or .parquet files")
+        raise HistoryError(
+            "no history in this folder", where=str(path), next_step="name .ndjson or .parquet files"
+        )
     return found
 
 
