@@ -3,6 +3,16 @@
 Per entry: `version` counts test-and-sets of one view record, `entries` holds the last entry id absorbed of
 each stream. Per epoch: `version` is the epoch, `chunk`/`last` say how far a change of several statements got.
 A condition compares the scalars only; `entries` travels with them.
+
+Laws, each with a property test of its name (`property_tests/test_model_signature.py`):
+- untouched processed nothing: the zero signature has absorbed no entry.
+- absorbing is remembered: after an entry was absorbed it is processed, so redelivery is harmless.
+- nothing is forgotten: what was processed stays processed, whatever is absorbed later.
+- an entry covers those before it: ids of a stream rise and arrive in order (001, flow control).
+- nothing else is claimed: only streams and entries that were absorbed are processed.
+- order of streams does not matter: `entries` is the same whichever stream came first.
+- no signature comes back: scalars rise strictly, so no stale condition can hold again (no ABA).
+- the incarnation stays: absorbing never moves a record into another incarnation.
 """
 
 from dataclasses import dataclass
