@@ -4,9 +4,9 @@ The questions go to the judge's exact search over base states (`checker.cuts`); 
 asked of `model.recompute`. Programs and judge meet here and nowhere else.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from cvs.checker.cuts import Problem, chain, complete, converged, pairwise, weak
 from cvs.checker.verdict import Budget, Cut, Verdict
@@ -14,13 +14,33 @@ from cvs.model.identity import identity
 from cvs.model.levels import Level
 from cvs.model.recompute import bag, recompute
 from cvs.programs.machine import Key, Row
-from cvs.simulate.world import World
+from cvs.simulate.faulty_store import State
+from cvs.simulate.world import Timeline
 from cvs.suite.classes import ViewClass
 
 STEPS_MAX = 2_000_000
 """Budget of one question; small worlds use some thousands, more raises `Exhausted` and stops the suite."""
 
 View = dict[Key, Hashable]
+
+
+class Seen(Protocol):
+    """What a judgement needs of a run: a simulated world, or somebody else's maintainer watched."""
+
+    @property
+    def timelines(self) -> Mapping[tuple[str, Key], Timeline]:
+        """Return the versions of every base record."""
+        ...
+
+    @property
+    def initial(self) -> Mapping[Key, Row]:
+        """Return what the view showed at the start."""
+        ...
+
+    @property
+    def shown(self) -> Sequence[State]:
+        """Return every state a view record was set to, in order."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +53,7 @@ class Judgement:
     pairwise_only: bool = False  # the worst record is strong pairwise but not as a chain
 
 
-def judged(world: World, shape: ViewClass) -> Judgement:
+def judged(world: Seen, shape: ViewClass) -> Judgement:
     """Judge one settled run."""
     meaning, tops = _meaning(world, shape)
     final = {key: form(row) for key, row in world.initial.items()}
@@ -86,7 +106,7 @@ def _without_repetitions(seen: Iterable[Hashable]) -> tuple[Hashable, ...]:
     return tuple(kept)
 
 
-def _meaning(world: World, shape: ViewClass) -> tuple[Callable[[Cut], View], Cut]:
+def _meaning(world: Seen, shape: ViewClass) -> tuple[Callable[[Cut], View], Cut]:
     records = sorted(world.timelines, key=repr)
     lines = [world.timelines[record].rows for record in records]
     memo: dict[Cut, View] = {}

@@ -186,3 +186,10 @@ def table(predictions: Iterable[Prediction] = PREDICTIONS) -> list[tuple[str, ..
         ]
         rows.append((prediction.view_class, prediction.variant, *fields, prediction.citation))
     return rows
+
+
+def markdown() -> str:
+    """Return the table as the README holds it."""
+    first, *rest = table()
+    lines = [first, ("---",) * len(first), *rest]
+    return "\n".join("| " + " | ".join(fields) + " |" for fields in lines)

@@ -50,7 +50,7 @@ def test_counters_lose_the_predicted_level_through_kills(
     address: ClusterAddress, keyspace: str, tmp_path
 ) -> None:
     """The counter-based program counts what comes again twice, and the judge says so."""
-    plan = Contention(view="count", program="counter", seed=4, kills=6)
+    plan = Contention(view="count", program="counter", seed=4, kills=6, updates=160)
     assert contended(address, keyspace, plan, tmp_path).kills > 0
-    document, _, _ = audit([tmp_path], expected={"record": "strong"})
+    document, _, _ = audit([tmp_path], expected={"record": "strong"}, budget=5_000)
     assert document["exit_code"] == 1

@@ -10,7 +10,7 @@ from cvs.suite.reports import aligned, predicted_table
 from cvs.suite.story import story_of, told
 from cvs.suite.strategies import FAULT_SETS
 from cvs.suite.switches import SWITCHES, violations, world_of
-from cvs.suite.table import Cell, cells, constraint_kept, counter_example, examined, needed
+from cvs.suite.table import Cell, cells, constraint_kept, counter_example, examined, markdown, needed
 
 STORIES = Path(__file__).parents[2] / "stories" / "programs"
 CELLS = {cell.name: cell for cell in cells()}
@@ -102,6 +102,11 @@ def test_the_table_in_words_has_a_line_for_each_prediction():
     assert predicted("sum", "letter", "zombies") == (Level.NOT_CONVERGED, Level.NOT_CONVERGED)
     with pytest.raises(KeyError):
         predicted("splendid", "base-reading", "late")
+
+
+def test_the_readme_holds_the_table_as_it_is():
+    readme = Path(__file__).parents[3] / "cvs" / "suite" / "README.md"
+    assert markdown() in readme.read_text(), "paste cvs.suite.table.markdown() under The level table"
 
 
 def test_columns_are_aligned():

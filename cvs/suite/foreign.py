@@ -1,0 +1,214 @@
+"""Judging a maintainer that is not ours: feed it base updates, again and out of turn, and watch its view.
+
+The protocol is four messages, one JSON object a line, on the standard input and output of a process in any
+language; `LineMaintainer` speaks it, and anything with the same four methods in Python will do as well.
+
+    {"apply": {"stream": "s0", "entry": 3, "table": "r", "key": [1], "version": 2,
+               "before": {..} or null, "after": {..} or null}}      -> {"ok": true}
+    {"read": {"key": ["a"]}}                                        -> {"row": {..} or null}
+    {"restart": true}     forget everything that is not stored      -> {"ok": true}
+    {"clear": true}       a new run begins: empty view, empty store -> {"ok": true}
+
+Several instances of a maintainer share one view, as managers do. Each stream goes to one instance, in order;
+after a restart its last entries come again. The view is read after every message that may change it, so what
+is judged is what a reader could have seen.
+"""
+
+import json
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Protocol
+
+from cvs.errors import AssumptionError
+from cvs.model.levels import Level
+from cvs.programs.machine import Entry, Key, Row
+from cvs.simulate.faulty_store import State
+from cvs.simulate.scheduler import CALM
+from cvs.simulate.world import Scenario, Timeline, World
+from cvs.store.port import PartitionId
+from cvs.suite.classes import ViewClass, view_class
+from cvs.suite.judged import judged, view_of
+from cvs.suite.strategies import FaultSet, scenario
+
+REDELIVERED_MAX = 3
+"""Entries of a stream that come again after a restart: what a checkpoint was behind."""
+
+
+class Maintainer(Protocol):
+    """One instance of somebody's view maintenance."""
+
+    def apply(self, entry: Entry) -> None:
+        """Propagate one base update to the view."""
+        ...
+
+    def read(self, key: Key) -> Row | None:
+        """Return one view record as a reader sees it."""
+        ...
+
+    def restart(self) -> None:
+        """Forget what is not stored."""
+        ...
+
+    def clear(self) -> None:
+        """Begin a new run with an empty view."""
+        ...
+
+
+class LineMaintainer:
+    """A maintainer in a process of its own, spoken to in lines of JSON."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def apply(self, entry: Entry) -> None:
+        """Send one base update."""
+        body = {slot: getattr(entry, slot) for slot in Entry.__slots__}
+        self._ask({"apply": body})
+
+    def read(self, key: Key) -> Row | None:
+        """Ask for one view record."""
+        row: Row | None = self._ask({"read": {"key": key}}).get("row")
+        return row
+
+    def restart(self) -> None:
+        """Ask it to forget what is not stored."""
+        self._ask({"restart": True})
+
+    def clear(self) -> None:
+        """Ask it to begin anew."""
+        self._ask({"clear": True})
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.communicate()
+
+    def _ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(message) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            raise AssumptionError(
+                "the maintainer ended in the middle of a run",
+                where=json.dumps(message),
+                next_step="it must answer every message with one line of JSON",
+            )
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+@dataclass(slots=True, kw_only=True)
+class Watched:
+    """What was seen of one run: enough to judge it."""
+
+    timelines: dict[tuple[str, Key], Timeline]
+    initial: dict[Key, Row] = field(default_factory=dict)
+    shown: list[State] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """The lowest levels over all runs, and the seed and words of the run that showed the lowest."""
+
+    runs: int
+    record: Level
+    view: Level
+    seed: int
+    words: tuple[str, ...]
+
+
+def examine(
+    instances: Sequence[Maintainer], *, view: str, runs: int = 20, updates: int = 8, seed: int = 0
+) -> Examination:
+    """Drive a maintainer of one of our view classes through runs with restarts and redelivery."""
+    shape = view_class(view)
+    record = whole = Level.COMPLETE
+    worst = seed
+    words: tuple[str, ...] = ("no run below complete",)
+    for number in range(seed, seed + runs):
+        watched, told = _driven(instances, shape, number, updates)
+        judgement = judged(watched, shape)
+        if judgement.view.rank < whole.rank:
+            whole = judgement.view
+        if judgement.record.rank < record.rank:
+            record, worst, words = judgement.record, number, tuple(told)
+    return Examination(runs=runs, record=record, view=whole, seed=worst, words=words)
+
+
+def _driven(
+    instances: Sequence[Maintainer], shape: ViewClass, seed: int, updates: int
+) -> tuple[Watched, list[str]]:
+    random = Random(seed)  # noqa: S311 -- because chance is replayed, not secret
+    faults = FaultSet(name="", faults=CALM, managers=len(instances), streams=len(instances))
+    made, _ = scenario(shape, shape.variants[0], faults, random, updates=updates)
+    world = _written(made)
+    watched = Watched(timelines=world.timelines)
+    told: list[str] = []
+    look = _looker(instances, watched, _keys(shape, world))
+    instances[0].clear()
+    for instance in instances[1:]:
+        instance.restart()
+    positions = [0] * len(instances)
+    while any(p < len(log) for p, log in zip(positions, world.logs, strict=True)):
+        number = random.randrange(len(instances))
+        if random.random() < 0.15:
+            instances[number].restart()
+            positions[number] = max(0, positions[number] - random.randint(0, REDELIVERED_MAX))
+            told.append(f"instance {number} restarts; its stream goes on from entry {positions[number] + 1}")
+            continue
+        if positions[number] == len(world.logs[number]):
+            continue
+        entry = world.logs[number][positions[number]]
+        instances[number].apply(entry)
+        positions[number] += 1
+        seen = look()
+        told.append(f"instance {number} applies {entry.stream}:{entry.entry} {entry.before} -> {entry.after}")
+        told.extend(f"  view record {list(key)} shows {row}" for key, row in seen)
+    return watched, told
+
+
+def _written(made: Scenario) -> World:
+    """Return a world in which everything is written and nothing propagated; initial rows become inserts."""
+    whole = Scenario(
+        program=made.program,
+        writes=(*made.initial, *made.writes),
+        managers=made.managers,
+        streams=made.streams,
+    )
+    world = World(whole)
+    for _ in whole.writes:
+        world.take(("write", 0, 0))
+    return world
+
+
+def _keys(shape: ViewClass, world: World) -> list[Key]:
+    """List every view record that could ever be: the view of each row that ever was, alone and together."""
+    base: dict[str, list[Row]] = {table: [] for table in shape.domains}
+    keys: dict[Key, None] = {}
+    for (table, _), line in world.timelines.items():
+        for row in line.rows:
+            if row is not None:
+                keys |= dict.fromkeys(view_of(shape, {**base, table: [row]}))
+    return list(keys)
+
+
+def _looker(
+    instances: Sequence[Maintainer], watched: Watched, keys: Sequence[Key]
+) -> Callable[[], list[tuple[Key, Row | None]]]:
+    last: dict[Key, Row | None] = dict.fromkeys(keys)
+
+    def look() -> list[tuple[Key, Row | None]]:
+        changed = [(key, row) for key in keys if (row := instances[0].read(key)) != last[key]]
+        for key, row in changed:
+            last[key] = row
+            watched.shown.append((PartitionId(table="v", key=key), row))
+        return changed
+
+    return look

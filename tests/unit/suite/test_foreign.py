@@ -1,0 +1,116 @@
+import sys
+
+import pytest
+
+from cvs.errors import AssumptionError
+from cvs.manager.view_manager import ViewManager
+from cvs.model.levels import Level
+from cvs.programs.machine import RECORD, shown
+from cvs.store.memory import MemoryStore
+from cvs.store.port import PartitionId
+from cvs.suite.classes import view_class
+from cvs.suite.foreign import LineMaintainer, examine
+
+pytest_plugins = ["cvs.suite.plugin"]
+
+
+class Naive:
+    """Counts by reading into its own memory and writing back: no signature, no condition."""
+
+    def __init__(self, view):
+        self.view, self.known = view, {}
+
+    def apply(self, entry):
+        for row, by in ((entry.before, -1), (entry.after, 1)):
+            if row is not None:
+                key = (row["x"],)
+                count = self.known.get(key, self.view.get(key, 0)) + by
+                self.known[key] = self.view[key] = count
+
+    def read(self, key):
+        count = self.view.get(key, 0)
+        return {"x": key[0], "n": count} if count else None
+
+    def restart(self):
+        self.known.clear()
+
+    def clear(self):
+        self.view.clear()
+        self.restart()
+
+
+class Ours:
+    """Our own program and manager, seen as a stranger would."""
+
+    def __init__(self, stores):
+        self.stores = stores
+        self.restart()
+
+    def restart(self):
+        self.manager = ViewManager(store=self.stores[-1], remember=True)
+
+    def clear(self):
+        self.stores.append(MemoryStore())
+        self.restart()
+
+    def apply(self, entry):
+        self.manager.store = self.stores[-1]
+        self.manager.maintain(view_class("count").variant("signature").program, entry)
+
+    def read(self, key):
+        return shown(self.stores[-1].read(PartitionId(table="v", key=key)).rows.get(RECORD))
+
+
+def test_a_naive_maintainer_loses_updates_and_counts_twice():
+    view = {}
+    found = examine([Naive(view), Naive(view)], view="count", runs=20)
+    assert found.record is Level.NOT_CONVERGED
+    assert any("instance" in line for line in found.words)
+    again = examine([Naive(view), Naive(view)], view="count", runs=1, seed=found.seed)
+    assert (again.record, again.words) == (found.record, found.words)
+
+
+def test_a_naive_maintainer_alone_still_counts_twice_after_a_restart():
+    assert examine([Naive({})], view="count", runs=20).record is Level.NOT_CONVERGED
+
+
+def test_ours_is_complete_by_the_same_measure(cvs_suite):
+    stores = [MemoryStore()]
+    found = cvs_suite([Ours(stores), Ours(stores)], view="count", runs=20)
+    assert found.record is Level.COMPLETE
+    assert found.view.reaches(Level.CONVERGED)
+
+
+IN_LINES = """
+import json, sys
+view = {}
+for line in sys.stdin:
+    message, answer = json.loads(line), {"ok": True}
+    if "apply" in message:
+        for row, by in ((message["apply"]["before"], -1), (message["apply"]["after"], 1)):
+            if row:
+                view[row["x"]] = view.get(row["x"], 0) + by
+    elif "read" in message:
+        x = message["read"]["key"][0]
+        answer = {"row": {"x": x, "n": view[x]} if view.get(x) else None}
+    elif "clear" in message:
+        view.clear()
+    print(json.dumps(answer), flush=True)
+"""
+
+
+def test_a_maintainer_in_another_language_speaks_in_lines():
+    maintainer = LineMaintainer([sys.executable, "-c", IN_LINES])
+    try:
+        assert examine([maintainer], view="count", runs=20).record is Level.NOT_CONVERGED
+    finally:
+        maintainer.close()
+
+
+def test_a_maintainer_that_stops_answering_is_refused():
+    maintainer = LineMaintainer([sys.executable, "-c", ""])
+    try:
+        with pytest.raises(AssumptionError):
+            maintainer.restart()
+    finally:
+        maintainer.close()
