@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from cassandra import ReadTimeout, Unavailable
+from cassandra.cluster import NoHostAvailable
 
 from cvs.embedded.configuration import STORAGE_PORT, NodeSettings, Place
 from cvs.embedded.cql import Client
@@ -106,7 +107,9 @@ class EmbeddedCluster:
     def client(self) -> Client:
         """A plain CQL client to the whole cluster, made at first use."""
         if self._client is None:
-            self._client = Client(self.contact_points, self.native_port)
+            self._client = Client(
+                self.contact_points, self.native_port, credentials=self.nodes[0].credentials
+            )
         return self._client
 
     def cql(self, statement: str, parameters: Iterable[Any] | None = None) -> list[Any]:
@@ -158,7 +161,11 @@ class EmbeddedCluster:
 def sees(node: Node, others: list[Node]) -> bool:
     """Say whether a node knows the others as members, and, where all three replicas run, reaches them all."""
     wanted = {other.address for other in others}
-    with Client([node.address], node.native_port, only_these=True) as client:
+    try:
+        client = Client([node.address], node.native_port, only_these=True, credentials=node.credentials)
+    except NoHostAvailable:
+        return False  # its default role may not be there yet
+    with client:
         rows = client.run("SELECT address, status_with_port FROM system_views.gossip_info", consistency="ONE")
         if not wanted <= {row.address for row in rows if (row.status_with_port or "").startswith("NORMAL")}:
             return False

@@ -52,6 +52,11 @@ class Node:
         return self.settings.native_port
 
     @property
+    def credentials(self) -> tuple[str, str] | None:
+        """Name the role a new node with authentication has; None without authentication."""
+        return ("cassandra", "cassandra") if self.settings.authentication else None
+
+    @property
     def cdc_raw(self) -> Path:
         """Where the node puts commit-log segments with changes of CDC tables."""
         return self.place.cdc_raw

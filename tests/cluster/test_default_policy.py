@@ -78,7 +78,9 @@ def test_what_a_caller_hears_when_the_answer_is_lost(
         proxy.lose_answer_to(MARK)
         mine = UNTOUCHED.absorbing("me", 1)
         outcome = store.test_and_set(
-            TestAndSet(partition=place, expected=UNTOUCHED, new=mine, puts=((("r",), {"body": MARK.decode()}),))
+            TestAndSet(
+                partition=place, expected=UNTOUCHED, new=mine, puts=((("r",), {"body": MARK.decode()}),)
+            )
         )
 
         assert proxy.lost == 1, "the fault did not happen, so this shows nothing"

@@ -1,0 +1,271 @@
+"""What the store needs of a cluster: reachable, one version, Paxos, clocks, replication, permissions."""
+
+import time
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from importlib.util import find_spec
+from typing import Any
+
+from cassandra import DriverException, Unauthorized
+
+from cvs.store.examination import Check, Examined, Finding, Grade
+from cvs.store.session import CassandraSession
+
+CLOCK_APART_MS = 250.0  # because epoch clocks are compared over nodes: more makes every wait longer
+SUPPORTED = ((4, 1), (5, 0))
+REQUEST_SECONDS = 10.0
+NEEDED = ("CREATE", "ALTER", "SELECT", "MODIFY")
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 -- because the driver gives times in UTC without a zone
+ACCELERATORS = {"cassandra.cmurmur3": "token routing", "cassandra.row_parser": "row parsing"}
+
+
+def driver_extensions(_: Examined) -> Iterator[Finding]:
+    """Say whether the driver's compiled parts are there."""
+    missing = [what for module, what in ACCELERATORS.items() if find_spec(module) is None]
+    if missing:
+        yield Finding(
+            about="driver",
+            grade=Grade.ADVICE,
+            found=f"the Python driver's compiled parts are missing ({', '.join(missing)}): slower",
+            mend="install cassandra-driver from a wheel, or with a C compiler at hand",
+        )
+    else:
+        yield Finding(about="driver", grade=Grade.GOOD, found="the Python driver has its compiled parts")
+
+
+def reachable(examined: Examined) -> Iterator[Finding]:
+    """Say whether the cluster lets us in."""
+    where = f"{', '.join(examined.address.contact_points)}, port {examined.address.port}"
+    if examined.session is None:
+        yield Finding(
+            about="cluster",
+            grade=Grade.PROBLEM,
+            found=f"{where}: {examined.unreachable}",
+            mend="check [cluster] of the settings (contact_points, port, username, ca_file), or `cvs node start`",
+        )
+        return
+    who = f"as {examined.address.username}" if examined.address.username else "without a user name"
+    safe = "with TLS" if examined.address.ca_file else "without TLS"
+    yield Finding(about="cluster", grade=Grade.GOOD, found=f"{where} lets us in {who}, {safe}")
+
+
+def versions(examined: Examined) -> Iterator[Finding]:
+    """Say whether all nodes run one supported version and agree on the schema."""
+    for session in _session(examined):
+        peers = session.execute("SELECT release_version, schema_version FROM system.peers")
+        rows = [*session.execute("SELECT release_version, schema_version FROM system.local"), *peers]
+        found = sorted({row[0] for row in rows})
+        yield _version_finding(found, len(rows))
+        if len({row[1] for row in rows}) > 1:
+            yield Finding(
+                about="schema",
+                grade=Grade.PROBLEM,
+                found="nodes disagree about the schema",
+                mend="`nodetool describecluster` names them; restart the odd one",
+            )
+
+
+def _version_finding(found: list[str], nodes: int) -> Finding:
+    if len(found) > 1:
+        return Finding(
+            about="version",
+            grade=Grade.PROBLEM,
+            found=f"nodes run different versions: {', '.join(found)}",
+            mend="finish the upgrade first",
+        )
+    release = tuple(int(part) for part in found[0].split("-")[0].split(".")[:2])
+    if release < SUPPORTED[0]:
+        return Finding(
+            about="version",
+            grade=Grade.PROBLEM,
+            found=f"Cassandra {found[0]} is too old",
+            mend="cvs needs 4.1 or newer (capture near real time, settings as a table)",
+        )
+    if release not in SUPPORTED:
+        return Finding(
+            about="version",
+            grade=Grade.ADVICE,
+            found=f"Cassandra {found[0]} was never tried with cvs",
+            mend="try it with `cvs verify` before you rely on it",
+        )
+    return Finding(about="version", grade=Grade.GOOD, found=f"{nodes} node(s), all Cassandra {found[0]}")
+
+
+def paxos(examined: Examined) -> Iterator[Finding]:
+    """Say which Paxos the nodes run; both are right, one is twice as quick."""
+    for settings in _settings_of_nodes(examined):
+        variants = {node.get("paxos_variant", "v1") for node in settings}
+        purging = {node.get("paxos_state_purging") for node in settings}
+        if len(variants) > 1:
+            yield Finding(
+                about="paxos",
+                grade=Grade.PROBLEM,
+                found="nodes run different Paxos variants",
+                mend="set paxos_variant: v2 on every node",
+                restart=True,
+            )
+        elif variants == {"v1"}:
+            yield Finding(
+                about="paxos",
+                grade=Grade.ADVICE,
+                found="Paxos v1 (the stock setting): right, but four round trips a test-and-set instead of two",
+                mend="paxos_variant: v2 on every node, then regular repair, then paxos_state_purging: repaired",
+                restart=True,
+            )
+        elif purging != {"repaired"}:
+            yield Finding(
+                about="paxos",
+                grade=Grade.ADVICE,
+                found="Paxos v2 without purging by repair: Paxos state grows until gc_grace",
+                mend="run regular Paxos repairs, then paxos_state_purging: repaired (never back to legacy)",
+                restart=True,
+            )
+        else:
+            yield Finding(about="paxos", grade=Grade.GOOD, found="Paxos v2, purged by repair")
+
+
+def clocks(examined: Examined) -> Iterator[Finding]:
+    """Compare each node's clock with ours, half a round trip taken off."""
+    for session in _session(examined):
+        worst, address = 0.0, ""
+        for host in session.driver.cluster.metadata.all_hosts():
+            apart = _clock_apart_ms(session, host)
+            if abs(apart) >= abs(worst):
+                worst, address = apart, str(host.address)
+        grade = Grade.GOOD if abs(worst) <= CLOCK_APART_MS else Grade.PROBLEM
+        yield Finding(
+            about="clocks",
+            grade=grade,
+            found=f"nodes' clocks are within {abs(worst):.0f} ms of ours (worst: {address})",
+            mend="" if grade is Grade.GOOD else "run NTP or chrony on every node and here",
+        )
+
+
+def _clock_apart_ms(session: CassandraSession, host: Any) -> float:
+    asked = time.time()
+    row = session.driver.execute(
+        "SELECT currentTimestamp() FROM system.local", host=host, timeout=REQUEST_SECONDS
+    ).one()
+    answered = time.time()
+    their_ms: float = (row[0] - _EPOCH).total_seconds() * 1000
+    slack = (answered - asked) * 500
+    apart = their_ms - (asked + answered) * 500
+    return 0.0 if abs(apart) <= slack + 1 else apart - slack if apart > 0 else apart + slack
+
+
+def replication(examined: Examined) -> Iterator[Finding]:
+    """Say whether cvs's keyspaces survive a lost node, and whether the levels can be met at all."""
+    for session in _session(examined):
+        metadata = session.driver.cluster.metadata
+        nodes = len(metadata.all_hosts())
+        datacenters = {host.datacenter for host in metadata.all_hosts()}
+        for name in (examined.state_keyspace, examined.published_keyspace):
+            keyspace = metadata.keyspaces.get(name)
+            strategy = keyspace.replication_strategy if keyspace else None
+            yield _replication_finding(name, strategy, nodes)
+        yield _serial_finding(examined.address.serial_consistency, datacenters)
+
+
+def _replication_finding(name: str, strategy: Any, nodes: int) -> Finding:
+    about = f"keyspace {name}"
+    if strategy is None:
+        return Finding(about=about, grade=Grade.ADVICE, found="not there yet", mend="`cvs apply` makes it")
+    options = strategy.export_for_schema()
+    factors = [int(word) for word in options.replace("'", " ").replace(",", " ").split() if word.isdigit()]
+    copies = sum(factors)
+    if copies > nodes:
+        return Finding(
+            about=about,
+            grade=Grade.PROBLEM,
+            found=f"{copies} copies on {nodes} node(s): QUORUM fails sooner than it must, ALL always",
+            mend=f"ALTER KEYSPACE with at most {nodes} copies, then repair",
+        )
+    if nodes > 1 and max(factors, default=1) < 3:
+        return Finding(
+            about=about,
+            grade=Grade.ADVICE,
+            found=f"{copies} copies: one lost node stops the views",
+            mend="ALTER KEYSPACE with 3 copies a datacentre, then repair",
+        )
+    return Finding(about=about, grade=Grade.GOOD, found=f"{copies} copies on {nodes} node(s)")
+
+
+def _serial_finding(serial: str, datacenters: set[str]) -> Finding:
+    if serial == "LOCAL_SERIAL" and len(datacenters) > 1:
+        return Finding(
+            about="serial",
+            grade=Grade.ADVICE,
+            found=f"LOCAL_SERIAL over {len(datacenters)} datacentres: two of them would not see each other's rounds",
+            mend='run cvs in one datacentre only, or set serial_consistency = "SERIAL"',
+        )
+    return Finding(about="serial", grade=Grade.GOOD, found=f"{serial} with {len(datacenters)} datacentre(s)")
+
+
+def permissions(examined: Examined) -> Iterator[Finding]:
+    """Say whether our role may do what cvs does, and whether others are kept from writing views."""
+    user = examined.address.username
+    if not user:
+        for _ in _session(examined):
+            yield Finding(
+                about="permissions",
+                grade=Grade.ADVICE,
+                found="no user name: whoever reaches the cluster may write view tables, which makes them wrong",
+                mend="switch authentication on and give cvs a role of its own",
+                restart=True,
+            )
+        return
+    for session in _session(examined):
+        yield _permission_finding(session, user, examined)
+
+
+def _permission_finding(session: CassandraSession, user: str, examined: Examined) -> Finding:
+    quoted = user.replace("'", "''")
+    try:
+        role = session.driver.execute(f"LIST ROLES OF '{quoted}'").all()
+        if any(row[1] for row in role if row[0] == user):
+            return Finding(about="permissions", grade=Grade.GOOD, found=f"{user} is a superuser")
+        rows = session.driver.execute(f"LIST ALL PERMISSIONS OF '{quoted}'").all()
+    except (Unauthorized, DriverException) as refusal:
+        return Finding(
+            about="permissions",
+            grade=Grade.UNKNOWN,
+            found=f"the role may not be looked at: {type(refusal).__name__}",
+        )
+    missing = []
+    for name in (examined.state_keyspace, examined.published_keyspace):
+        wanted = {"<all keyspaces>", f"<keyspace {name}>"}
+        held = {str(row[3]) for row in rows if str(row[2]) in wanted}
+        missing += [f"{verb} on {name}" for verb in NEEDED if verb not in held]
+    if missing:
+        return Finding(
+            about="permissions",
+            grade=Grade.PROBLEM,
+            found=f"{user} lacks {', '.join(missing)}",
+            mend="; ".join(f"GRANT {lack.replace(' on ', ' ON KEYSPACE ')} TO {user}" for lack in missing),
+        )
+    return Finding(about="permissions", grade=Grade.GOOD, found=f"{user} may do what cvs does")
+
+
+def _session(examined: Examined) -> Iterator[CassandraSession]:
+    """Give the session, or nothing where the cluster is unreachable (said once, by `reachable`)."""
+    if examined.session is not None:
+        yield examined.session
+
+
+def settings_of_nodes(session: CassandraSession) -> list[Mapping[str, str]]:
+    """Read what each node is set to, asking every node for itself."""
+    rows: list[Mapping[str, str]] = []
+    for host in session.driver.cluster.metadata.all_hosts():
+        answer = session.driver.execute(
+            "SELECT name, value FROM system_views.settings", host=host, timeout=REQUEST_SECONDS
+        )
+        rows.append({name: value for name, value in answer if value is not None})
+    return rows
+
+
+def _settings_of_nodes(examined: Examined) -> Iterator[list[Mapping[str, str]]]:
+    for session in _session(examined):
+        yield settings_of_nodes(session)
+
+
+CHECKS: tuple[Check, ...] = (driver_extensions, reachable, versions, paxos, clocks, replication, permissions)
