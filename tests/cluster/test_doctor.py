@@ -65,7 +65,7 @@ def test_a_node_of_ours_is_healthy(cassandra_node: Node) -> None:
 def stock_node() -> Iterator[Node]:
     stock = {"cdc_enabled": False, "paxos_variant": "v1", "paxos_state_purging": "legacy"}
     with EmbeddedCluster(
-        size=1, paxos_variant="v1", commitlog_sync="periodic", authentication=True, yaml=stock
+        size=1, quick=True, paxos_variant="v1", commitlog_sync="periodic", authentication=True, yaml=stock
     ) as c:
         yield c.nodes[0]
 

@@ -46,5 +46,7 @@ def test_tokens_share_the_ring_evenly(nodes: int) -> None:
 def test_the_heap_is_the_one_asked_for() -> None:
     flags = jvm_flags(PLACE, NodeSettings(heap="300M", jvm=("-Dx=y",)), Path("/jamm.jar"))
     assert "-Xmx300M" in flags
+    assert "-XX:TieredStopAtLevel=1" not in flags
+    assert "-XX:TieredStopAtLevel=1" in jvm_flags(PLACE, NodeSettings(quick=True), Path("/jamm.jar"))
     assert flags[-1] == "-Dx=y"
     assert "-Dcassandra.jmx.local.port=12345" in flags
