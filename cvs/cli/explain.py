@@ -10,7 +10,6 @@ from cvs.errors import SpecificationError
 from cvs.plan.cost import plan_cost
 from cvs.plan.cql import tables_of_schema
 from cvs.plan.explain import Explanation
-from cvs.plan.levels import check_levels
 from cvs.plan.live import tables_of_cluster
 from cvs.plan.maintenance import Choices, maintenance_plan
 from cvs.plan.picture import page
@@ -73,7 +72,6 @@ def command(
     declared = parse_views(views.read_text(), tables, keyspace=keyspace)
     choices = Choices(replicated=frozenset(replicate))
     plan = maintenance_plan(declared, tables, choices)
-    check_levels(declared, plan)
     known = _statistics(statistics)
     measured = Weights.of(_mapping(weights)) if weights is not None else Weights()
     apart = maintenance_plan(

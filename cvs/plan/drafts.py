@@ -105,6 +105,7 @@ class Draft:
     order: tuple[OrderBy, ...] = ()
     limit: int = 0
     offset: int = 0
+    shape: str = ""
 
     def aggregate(self, column: AggregateColumn, asking: Port) -> str:
         """Return the output name of an aggregate; equal ones are kept once.

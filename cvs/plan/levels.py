@@ -5,6 +5,7 @@ the state as of the epoch before, and no stage reads a base table: so each shown
 the cuts only grow.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cvs.errors import SpecificationError
@@ -78,7 +79,7 @@ def view_level(view: DeclaredView) -> ViewLevel:
     )
 
 
-def check_levels(views: tuple[DeclaredView, ...], plan: Plan) -> None:
+def check_levels(views: Sequence[DeclaredView], plan: Plan) -> None:
     """Refuse a declared level that no plan of ours reaches, with the nearest that does."""
     for view in views:
         if Level(view.options.level).reaches(Level.COMPLETE):

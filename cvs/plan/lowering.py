@@ -30,6 +30,16 @@ from cvs.plan.drafts import Branch, Draft, Flow, Port, Resolve, conjoined, resol
 from cvs.plan.inference import type_of
 from cvs.plan.joins import conjuncts
 from cvs.plan.keys import EMPTY, facts
+from cvs.plan.late import (
+    Merge,
+    Sighting,
+    draft_shape,
+    join_shape,
+    later,
+    own_wheres,
+    pulled_sides,
+    with_where,
+)
 from cvs.plan.relations import columns
 from cvs.plan.types import common
 
@@ -43,6 +53,8 @@ class Lowering:
     share: bool = True
     drafts: list[Draft] = field(default_factory=list)
     known: dict[Any, Draft] = field(default_factory=dict)
+    merges: Mapping[str, Merge] = field(default_factory=dict)
+    sightings: dict[str, Sighting] = field(default_factory=dict)
     replicate: Callable[[Relation], bool] = lambda _: False
 
     def flow(self, relation: Relation) -> Flow:
@@ -69,6 +81,7 @@ class Lowering:
         found = self.known.get(identity) if self.share else None
         if found is None:
             found = make(f"s{len(self.drafts) + 1}")
+            found.shape = found.shape or draft_shape(found)
             self.drafts.append(found)
             self.known[identity] = found
         return found
@@ -139,20 +152,26 @@ class Lowering:
         fixed = (tuple(left.columns), tuple(right.columns))
         residual = relation.residual
         within = None if residual is None else _sided(residual, left_names, left, right)
+        shape = join_shape(relation.kind, (left, right), (left_key, right_key, within, replicated))
+        merge = self.merges.get(shape)
+        ports = (left, right) if merge is None else _merged_ports(relation.kind, (left, right), merge)
         identity = (
-            "join", relation.kind, left.identity(), right.identity(), fixed, left_key, right_key, within, replicated,
+            "join", relation.kind, *(port.identity() for port in ports), fixed, left_key, right_key, within, replicated,
         )  # fmt: skip
         draft = self._draft(
             identity,
             _maker(
                 kind="join",
-                ports=(left, right),
+                ports=ports,
                 key=left_key,
                 right_key=right_key,
                 join=relation.kind,
                 replicated=replicated,
+                shape=shape,
             ),
         )
+        sighting = self.sightings.setdefault(shape, Sighting())
+        sighting.stages[draft.name] = own_wheres(relation.kind, (left, right))
         first, second = draft.ports
 
         def resolve(name: str) -> Expression:
@@ -161,7 +180,8 @@ class Lowering:
 
         if residual is not None and draft.residual is None:
             draft.residual = resolved(residual, resolve)
-        return (Branch(source=draft, where=(), resolve=resolve),)
+        sides = pulled_sides(relation.kind, (left, right)) if merge is not None else ()
+        return (Branch(source=draft, where=later(draft, (left, right), sides), resolve=resolve),)
 
     def _keys(self, relation: Join, left: Port, right: Port) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Bring each pair of the ON to one type, so that equal values have equal bytes."""
@@ -268,6 +288,15 @@ class Lowering:
     def known_tables(self) -> Mapping[str, BaseTable]:
         """Return base tables, and views as tables."""
         return self.tables
+
+
+def _merged_ports(kind: str, ports: tuple[Port, Port], merge: Merge) -> tuple[Port, ...]:
+    """Select what the merged join selects: the combined selection on base tables, nothing on stages."""
+    sides = pulled_sides(kind, ports)
+    return tuple(
+        with_where(port, merge.wheres[side] or ()) if side in sides else port
+        for side, port in enumerate(ports)
+    )
 
 
 def _renamed(branch: Branch, inner: Callable[[str], Expression]) -> Branch:

@@ -1,11 +1,13 @@
 """View definitions into one maintenance plan: drafts, zones in order, publications."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from cvs.model.stages import AggregateStage, Edge, JoinStage, Plan, Publication, Stage, Zone, inputs
 from cvs.model.views import BaseTable, Named, Relation
 from cvs.plan.drafts import Draft, Flow, Port
+from cvs.plan.late import Merge, merges
+from cvs.plan.levels import check_levels
 from cvs.plan.lowering import Lowering
 from cvs.plan.relations import scans
 from cvs.plan.sql import DeclaredView
@@ -20,9 +22,9 @@ class Choices:
 
     share: bool = True
     merge_zones: bool = True
+    late_selection: bool = True
     replicated: frozenset[str] = frozenset()
     buckets: int = BUCKETS
-    extra: Mapping[str, str] = field(default_factory=dict)
 
 
 DEFAULT = Choices()
@@ -33,30 +35,39 @@ def maintenance_plan(
     tables: Mapping[str, BaseTable] | Iterable[BaseTable],
     choices: Choices = DEFAULT,
 ) -> Plan:
-    """Return the plan that keeps all the views."""
+    """Return the plan that keeps all the views; a level no plan reaches is refused."""
     bases = dict(tables) if isinstance(tables, Mapping) else {t.name: t for t in tables}
     names = {**bases, **{view.name: view.table for view in views}}
 
     def small(relation: Relation) -> bool:
         return all(scan.table in choices.replicated for scan in scans(relation))
 
-    lowering = Lowering(
-        tables=names,
-        views={view.name: view.definition for view in views},
-        share=choices.share,
-        replicate=small,
-    )
-    publications = [(view, _port(lowering.flow(view.definition.relation), view)) for view in views]
+    def lowered(merge: Mapping[str, Merge]) -> tuple[Lowering, list[tuple[DeclaredView, Port]]]:
+        lowering = Lowering(
+            tables=names,
+            views={view.name: view.definition for view in views},
+            share=choices.share,
+            replicate=small,
+            merges=merge,
+        )
+        return lowering, [(view, _port(lowering.flow(view.definition.relation), view)) for view in views]
+
+    lowering, publications = lowered({})
+    merge = merges(lowering.sightings) if choices.late_selection and choices.share else {}
+    if merge:
+        lowering, publications = lowered(merge)
     finished = tuple(_publication(view, port) for view, port in publications)
     stages = [draft.stage() for draft in lowering.drafts]
     zones = _zones(stages, _bucket_counts(publications, choices), choices)
     used = {edge.source for stage in stages for edge in inputs(stage)}
     used |= {edge.source for publication in finished for edge in publication.inputs}
-    return Plan(
+    plan = Plan(
         bases=tuple(table for name, table in sorted(bases.items()) if name in used),
         zones=zones,
         publications=finished,
     )
+    check_levels(views, plan)
+    return plan
 
 
 def _port(flow: Flow, view: DeclaredView) -> Port:

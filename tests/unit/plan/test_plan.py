@@ -8,10 +8,10 @@ from click.testing import CliRunner
 
 from cvs.cli import group, run
 from cvs.errors import ExitCode, SpecificationError
+from cvs.model.expressions import Call, Column, Literal
 from cvs.model.stages import AggregateStage, JoinStage
 from cvs.plan.cost import plan_cost
 from cvs.plan.cql import tables_of_rows, tables_of_schema
-from cvs.plan.levels import check_levels
 from cvs.plan.maintenance import Choices, maintenance_plan
 from cvs.plan.sql import parse_views
 from cvs.plan.statistics import Statistics, Weights
@@ -139,7 +139,7 @@ def test_complete_is_refused_with_the_nearest_plan() -> None:
     text = "CREATE MATERIALIZED VIEW v TBLPROPERTIES ('cvs.level' = 'complete') AS SELECT id, name FROM customers"
     views = parse_views(text, TABLES)
     with pytest.raises(SpecificationError, match="never complete") as refusal:
-        check_levels(views, maintenance_plan(views, TABLES))
+        maintenance_plan(views, TABLES)
     assert "strong" in refusal.value.next_step
 
 
@@ -182,3 +182,33 @@ def test_a_join_that_reads_a_zone_by_another_key_stays_outside() -> None:
                JOIN orders c ON a.id = c.customer"""
     text = f"SELECT DISTINCT i, j FROM ({query}) AS s"
     assert all(len(zone.stages) == 1 for zone in plan_of(text).zones)
+
+
+def test_joins_that_differ_in_what_is_selected_before_become_one() -> None:
+    queries = [JOINED.format("name") + f" WHERE o.total > {n}" for n in (5, 10, 20)]
+    (join,) = plan_of(*queries).stages
+    assert len(plan_of(*queries, choices=Choices(late_selection=False)).stages) == 3
+    assert isinstance(join, JoinStage)
+    assert join.left[0].where == Call(">", (Column("total"), Literal(5)))
+    wheres = [publication.inputs[0].where for publication in plan_of(*queries).publications]
+    assert wheres[0] is None
+    assert None not in wheres[1:]
+
+
+def test_joins_over_disjoint_small_selections_stay_apart() -> None:
+    """One join over everything would keep more rows than two over a tenth each."""
+    queries = [JOINED.format("name") + f" WHERE o.region = '{r}' AND c.name = '{r}'" for r in "ab"]
+    merged = plan_of(*queries)
+    shares = [
+        plan_cost(merged).storage_bytes,
+        plan_cost(plan_of(*queries, choices=Choices(late_selection=False))).storage_bytes,
+    ]
+    assert shares[0] <= shares[1] * 1.01
+
+
+def test_the_null_filled_side_of_a_left_join_is_never_selected_later() -> None:
+    query = (
+        "SELECT o.customer, o.id, name FROM orders o LEFT JOIN customers c ON o.customer = c.id AND c.name {}"
+    )
+    plan = plan_of(query.format("> 'a'"), query.format("> 'b'"))
+    assert len(plan.stages) == 2
