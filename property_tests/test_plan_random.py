@@ -69,7 +69,8 @@ def test_similar_views_share_and_stay_right(seed: int) -> None:
     views = []
     for _ in range(3):
         where = f"WHERE {grammar.condition(columns)} AND {grammar.condition(columns)}"
-        grouped = f"SELECT {grammar.named([keys[0], grammar.aggregate(columns)])} FROM {first} {where} GROUP BY {keys[0]}"
+        kept = grammar.named([keys[0], grammar.aggregate(columns)])
+        grouped = f"SELECT {kept} FROM {first} {where} GROUP BY {keys[0]}"
         views.append(grammar.pick([f"SELECT {grammar.named(keys)} FROM {first} {where}", grouped]))
     declared = parse_views(
         ";".join(f"CREATE MATERIALIZED VIEW r.v{i} AS {q}" for i, q in enumerate(views)), TABLES

@@ -27,7 +27,7 @@ def as_rows(tables: dict[str, list[tuple]]) -> dict[str, list[dict]]:
 
 
 def kept_equals_duckdb(tables: dict[str, list[tuple]], *, epochs: int, share: float) -> None:
-    plan = maintenance_plan(VIEWS, TABLES)
+    plan = maintenance_plan(VIEWS, TABLES, Choices(buckets=1024))
     run, oracle, changes = ProgramsRun(plan), Oracle(), Changes(tables, seed=7)
     batch = {name: Counter(dict.fromkeys(rows, 1)) for name, rows in tables.items()}
     nonempty = set()
