@@ -21,6 +21,7 @@ class ProgramsRun:
         self.shown = [PublishCompute(publication, plan) for publication in plan.publications]
         self.door = MemoryDoor()
         self.number = 0
+        self.test_and_sets = 0
         self.published: dict[str, dict] = {p.view: {} for p in plan.publications}
 
     def epoch(self, base: Mapping[str, Counter]) -> None:
@@ -29,6 +30,7 @@ class ProgramsRun:
         flowing = {name: Bag(changes.items()) for name, changes in base.items()}
         for zone in self.zones:
             routed = zone.route(flowing, first=pin.first)
+            self.test_and_sets += len(routed)
             flowing.update(drive(zone_step(zone, zone.name, pin, routed), self.door))
         for publish in self.shown:
             names = [name for name, _ in publish.publication.columns]
