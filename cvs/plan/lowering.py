@@ -26,6 +26,7 @@ from cvs.model.views import (
     TopK,
     ViewDefinition,
 )
+from cvs.plan.cells import Cells, Ranges, decomposable, parts_of, summed
 from cvs.plan.drafts import Branch, Draft, Flow, Port, Resolve, conjoined, resolved, source_types
 from cvs.plan.inference import type_of
 from cvs.plan.joins import conjuncts
@@ -55,6 +56,8 @@ class Lowering:
     known: dict[Any, Draft] = field(default_factory=dict)
     merges: Mapping[str, Merge] = field(default_factory=dict)
     sightings: dict[str, Sighting] = field(default_factory=dict)
+    cells: Mapping[Any, Cells] = field(default_factory=dict)
+    ranges: dict[Any, Ranges] = field(default_factory=dict)
     replicate: Callable[[Relation], bool] = lambda _: False
 
     def flow(self, relation: Relation) -> Flow:
@@ -130,14 +133,68 @@ class Lowering:
 
     def _aggregate(self, relation: Aggregate) -> Flow:
         port = Port(flow=self.flow(relation.source), prefix="g")
+        ranges = self._ranges(relation, port)
+        if ranges is not None and ranges in self.cells and self.cells[ranges].fits(port.flow[0].where):
+            return self._by_cells(relation, port, self.cells[ranges])
         key = tuple(port.expression(column.expression) for column in relation.group)
-        identity = ("aggregate", port.identity(), tuple(port.columns))
-        draft = self._draft(identity, _maker(kind="aggregate", ports=(port,), key=tuple(dict.fromkeys(key))))
+        return self._grouped(relation, port, key)
+
+    def _grouped(self, relation: Aggregate, port: Port, key: tuple[str, ...]) -> Flow:
+        draft = self._group_draft(port, key)
         by_name = {column.name: column for column in relation.aggregates}
         group = {c.name: name for c, name in zip(relation.group, key, strict=True)}
 
         def resolve(name: str) -> Expression:
             return Column(group[name] if name in group else draft.aggregate(by_name[name], port))
+
+        return (Branch(source=draft, where=(), resolve=resolve),)
+
+    def _group_draft(self, port: Port, key: tuple[str, ...]) -> Draft:
+        identity = ("aggregate", port.identity(), tuple(port.columns))
+        return self._draft(identity, _maker(kind="aggregate", ports=(port,), key=tuple(dict.fromkeys(key))))
+
+    def _ranges(self, relation: Aggregate, port: Port) -> Any:
+        """Note what an aggregate of a base table selects; return what it must share to share cells."""
+        source = port.flow[0].source
+        if not isinstance(source, BaseTable) or not decomposable(relation, port, source_types(source)):
+            return None
+        key = (source.name, tuple(port.over_sources(column.expression) for column in relation.group))
+        self.ranges.setdefault(key, Ranges()).wheres.add(port.flow[0].where)
+        return key
+
+    def _by_cells(self, relation: Aggregate, port: Port, cells: Cells) -> Flow:
+        """Group by cell too, once for all views; then sum up the cells of this view."""
+        branch = port.flow[0]
+        below = Port(
+            flow=(Branch(source=branch.source, where=cells.shared, resolve=branch.resolve),), prefix="g"
+        )
+        group = [below.expression(column.expression) for column in relation.group]
+        marks = [below.demand((axis.cell(),)) for axis in cells.axes]
+        parts = self._group_draft(below, (*group, *marks))
+        wheres: list[Expression] = []
+        for axis, mark in zip(cells.axes, marks, strict=True):
+            cut = axis.cells(branch.where)
+            if cut is not None:
+                wheres += [
+                    Call(">=", (Column(mark), Literal(cut[0]))),
+                    Call("<=", (Column(mark), Literal(cut[1]))),
+                ]
+        above = Port(flow=(Branch(source=parts, where=conjoined((), wheres), resolve=Column),), prefix="g")
+        key = tuple(above.expression(Column(name)) for name in group)
+        draft = self._group_draft(above, key)
+        by_name = {column.name: column for column in relation.aggregates}
+        named = {c.name: name for c, name in zip(relation.group, key, strict=True)}
+
+        def resolve(name: str) -> Expression:
+            if name in named:
+                return Column(named[name])
+            kept = [parts.aggregate(part, port) for part in parts_of(by_name[name])]
+
+            def keep(function: AggregateFunction, number: int) -> str:
+                column = AggregateColumn(name="", function=function, argument=Column(kept[number]))
+                return draft.aggregate(column, above)
+
+            return summed(by_name[name], keep)
 
         return (Branch(source=draft, where=(), resolve=resolve),)
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cvs.model.stages import AggregateStage, Edge, JoinStage, Plan, Publication, Stage, Zone, inputs
 from cvs.model.views import BaseTable, Named, Relation
+from cvs.plan.cells import Cells, cells_of
 from cvs.plan.drafts import Draft, Flow, Port
 from cvs.plan.late import Merge, merges
 from cvs.plan.levels import check_levels
@@ -23,6 +25,7 @@ class Choices:
     share: bool = True
     merge_zones: bool = True
     late_selection: bool = True
+    cells: bool = True
     replicated: frozenset[str] = frozenset()
     buckets: int = BUCKETS
 
@@ -42,20 +45,24 @@ def maintenance_plan(
     def small(relation: Relation) -> bool:
         return all(scan.table in choices.replicated for scan in scans(relation))
 
-    def lowered(merge: Mapping[str, Merge]) -> tuple[Lowering, list[tuple[DeclaredView, Port]]]:
+    def lowered(
+        merge: Mapping[str, Merge], cells: Mapping[Any, Cells]
+    ) -> tuple[Lowering, list[tuple[DeclaredView, Port]]]:
         lowering = Lowering(
             tables=names,
             views={view.name: view.definition for view in views},
             share=choices.share,
             replicate=small,
             merges=merge,
+            cells=cells,
         )
         return lowering, [(view, _port(lowering.flow(view.definition.relation), view)) for view in views]
 
-    lowering, publications = lowered({})
+    lowering, publications = lowered({}, {})
     merge = merges(lowering.sightings) if choices.late_selection and choices.share else {}
-    if merge:
-        lowering, publications = lowered(merge)
+    cells = cells_of(lowering.ranges) if choices.cells and choices.share else {}
+    if merge or cells:
+        lowering, publications = lowered(merge, cells)
     finished = tuple(_publication(view, port) for view, port in publications)
     stages = [draft.stage() for draft in lowering.drafts]
     zones = _zones(stages, _bucket_counts(publications, choices), choices)

@@ -134,7 +134,7 @@ def _routes(stage: Stage) -> list[tuple[str, tuple[Expression, ...]]]:
         if stage.replicated or not stage.left_key:
             return []
         sides = ((stage.left, stage.left_key), (stage.right, stage.right_key))
-    elif isinstance(stage, AggregateStage) and stage.group:
+    elif isinstance(stage, AggregateStage):
         sides = ((stage.inputs, stage.group),)
     else:
         return []

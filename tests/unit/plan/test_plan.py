@@ -8,8 +8,9 @@ from click.testing import CliRunner
 
 from cvs.cli import group, run
 from cvs.errors import ExitCode, SpecificationError
-from cvs.model.expressions import Call, Column, Literal
+from cvs.model.expressions import Call, Column, Literal, compile_expression
 from cvs.model.stages import AggregateStage, JoinStage
+from cvs.plan.cells import Axis
 from cvs.plan.cost import plan_cost
 from cvs.plan.cql import tables_of_rows, tables_of_schema
 from cvs.plan.maintenance import Choices, maintenance_plan
@@ -212,3 +213,35 @@ def test_the_null_filled_side_of_a_left_join_is_never_selected_later() -> None:
     )
     plan = plan_of(query.format("> 'a'"), query.format("> 'b'"))
     assert len(plan.stages) == 2
+
+
+def test_equal_aggregates_over_ranges_are_counted_in_cells_once() -> None:
+    """The thesis's disjunctive pieces count a row with Y = 4, Z = .25 twice (17 for a true 10); cells cannot."""
+    queries = [
+        f"SELECT region, SUM(total) AS s FROM orders WHERE customer < {n} GROUP BY region"
+        for n in (5, 10, 15, 20)
+    ]
+    plan = plan_of(*queries)
+    cells, *views = plan.stages
+    assert len(plan.stages) == 1 + 4
+    assert all(edge.source == "shop.orders" for edge in cells.inputs)
+    assert all(edge.source == cells.name for view in views for edge in view.inputs)
+    assert [len(zone.stages) for zone in plan.zones] == [1, 4]
+    assert len(plan_of(*queries[:3]).stages) == 3
+
+
+def test_every_value_is_in_exactly_one_cell() -> None:
+    axis = Axis(expression=Column("x"), bounds=(5, 10, 15))
+    cell = compile_expression(axis.cell())
+    assert axis.cells((Call("<", (Column("y"), Literal(5))),)) is None
+    found = [cell({"x": x}) for x in (None, 0, 5, 7, 10, 12, 15, 99)]
+    assert found == [-1, 0, 1, 2, 3, 4, 5, 6]
+    for operator, values in {
+        "<": {0, 5, 7},
+        "<=": {0, 5, 7, 10},
+        ">": {12, 15, 99},
+        ">=": {10, 12, 15, 99},
+        "=": {10},
+    }.items():
+        first, last = axis.cells((Call(operator, (Column("x"), Literal(10))),))
+        assert {x for x in (None, 0, 5, 7, 10, 12, 15, 99) if first <= cell({"x": x}) <= last} == values
