@@ -76,16 +76,21 @@ WriteBase(r) ==
 Busy(r) == \E m \in Managers : manager[m].stage # "idle" /\ manager[m].record = r
 InHand(r, e) == \E m \in Managers : manager[m].stage # "idle" /\ manager[m].record = r /\ manager[m].entry = e
 
+\* Stories for the simulator switch two freedoms off: there a stream has an owner, who gets it again after a crash.
+Owner(r) == IF r = "r1" THEN "m1" ELSE "m2"
+
 \* A manager is handed an entry. Flow control: the next one of its record, no other of it in hand.
 \* Delivered again (a fault): any entry that is done or in hand.
 Take(m, r, e) ==
   /\ manager[m].stage = "idle"
   /\ e <= base[r]
+  /\ Rule("any manager") \/ m = Owner(r)
   /\ \/ /\ e \notin done[r] /\ ~InHand(r, e)
         /\ Rule("flow control") => /\ \A f \in 1..(e - 1) : f \in done[r]
                                    /\ ~Busy(r)
         /\ UNCHANGED faults
-     \/ /\ e \in done[r] \/ InHand(r, e)
+     \/ /\ Rule("any delivery")
+        /\ e \in done[r] \/ InHand(r, e)
         /\ faults > 0
         /\ faults' = faults - 1
   /\ manager' = [manager EXCEPT ![m] = [Idle EXCEPT !.stage = "read", !.record = r, !.entry = e]]
@@ -223,6 +228,9 @@ ChainInv == Quiet => \A o \in Observers : Chain(o, shown[o])
 
 \* Nothing of some serialization of the base updates was left out.
 CompleteInv == Quiet => \A o \in Observers : Complete(o, shown[o])
+
+\* Broken = a finished run was found: how stories of runs that end well are made.
+UnfinishedInv == ~Quiet
 
 \* Every base update is eventually absorbed and acknowledged.
 AbsorbedProp == <>[](\A r \in Records : done[r] = 1..Length(r))

@@ -6,12 +6,15 @@
     python specs/run.py list                       names, questions, answers
     python specs/run.py record NAME                run, and write the state count into the manifest
     python specs/run.py trace FILE...              match recorded histories with the spec, event by event
+    python specs/run.py story NAME                 replay a counter-example with the real programs (JSON)
+    python specs/run.py simulate NAME --num 5      replay random behaviours with the real programs (JSON)
     python specs/run.py check --dry-run NAME       the .cfg and the command line, nothing run
 
 Exit code 0: every answer is the one on record; 1: some is not; 2: bad arguments; 70: TLC could not answer.
 """
 
 import argparse
+import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -93,6 +96,22 @@ def trace(arguments: argparse.Namespace) -> int:
     return 1 if refused else 0
 
 
+def story(arguments: argparse.Namespace) -> int:
+    """Replay what TLC found with the real programs in the simulator; 1 if they do not show the same."""
+    from tooling import stories  # because the rest of this file needs no package
+
+    (asked,) = [c for c in manifest.configurations() if c.name == arguments.name]
+    jar = tlc.jar(arguments.jar)
+    seeds = [None] if arguments.command == "story" else range(1, arguments.num + 1)
+    diverged = 0
+    for seed in seeds:
+        told = stories.story(asked, stories.behaviour(jar, asked, seed=seed))
+        agreed = stories.agrees(told)
+        diverged += not agreed
+        print(json.dumps(stories.as_json(asked, told) | {"seed": seed, "agrees": agreed}))
+    return 1 if diverged else 0
+
+
 def listing(arguments: argparse.Namespace) -> int:
     for each in chosen(arguments):
         print(
@@ -119,6 +138,12 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--show", action="store_true", help="print TLC's output, counter-example included"
         )
+    for name, words in (("story", "a counter-example"), ("simulate", "random behaviours")):
+        command = commands.add_parser(name, help=f"replay {words} of a PerEntry question in the simulator")
+        command.set_defaults(action=story, command=name)
+        command.add_argument("name")
+        command.add_argument("--num", type=int, default=5, help="simulate: behaviours")
+        command.add_argument("--jar")
     return root
 
 
