@@ -15,6 +15,8 @@ Exit code 0: every answer is the one on record; 1: some is not; 2: bad arguments
 
 import argparse
 import json
+import os
+import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -147,7 +149,14 @@ def parser() -> argparse.ArgumentParser:
     return root
 
 
+def stop(_signal: int, _frame: object) -> None:
+    """Leave no TLC behind when told to end."""
+    tlc.stop_all()
+    os._exit(143)
+
+
 def main() -> int:
+    signal.signal(signal.SIGTERM, stop)
     arguments = parser().parse_args()
     try:
         return int(arguments.action(arguments))

@@ -77,7 +77,7 @@ def run(
         (folder / f"{module}.tla").write_text(source or (SPECS / f"{module}.tla").read_text())
         started = time.monotonic()
         line = command(tlc, folder, module, [o.replace("FOLDER", str(folder)) for o in options])
-        done = subprocess.run(line, capture_output=True, text=True, timeout=RUN_SECONDS_MAX, check=False)
+        done = _ran(line, folder)
         seconds = time.monotonic() - started
         if keep is not None:
             for file in folder.glob("behaviour*"):
@@ -89,6 +89,30 @@ def run(
             output=done.stdout,
         )
     finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+_RUNNING: dict[subprocess.Popen[str], Path] = {}
+
+
+def _ran(line: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        _RUNNING[process] = folder
+        try:
+            out, err = process.communicate(timeout=RUN_SECONDS_MAX)
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            _RUNNING.pop(process, None)
+    return subprocess.CompletedProcess(line, process.returncode, out, err)
+
+
+def stop_all() -> None:
+    """End every TLC that runs and remove its folder: for a runner that is told to stop."""
+    for process, folder in list(_RUNNING.items()):
+        process.kill()
+        process.wait()
         shutil.rmtree(folder, ignore_errors=True)
 
 
