@@ -78,6 +78,11 @@ def _print(proposal: Proposal, *, dry_run: bool) -> None:
         out.print(f"  {SIGNS[change.kind]} {change.name} ({change.kind})", markup=False)
     for table in proposal.captured:
         out.print(f"  ~ {table} gets cdc = true", markup=False)
+    for table in proposal.filled:
+        out.print(
+            f"note: {table} has rows that were written before capture; views will hold only what is written from now",
+            markup=False,
+        )
     if dry_run:
         out.print("\n\n".join(statement + ";" for statement in proposal.statements), markup=False)
     elif proposal.empty:
@@ -90,4 +95,5 @@ def _as_data(proposal: Proposal) -> dict[str, object]:
         "captured": proposal.captured,
         "statements": proposal.statements,
         "incarnation": proposal.incarnation,
+        "filled": proposal.filled,
     }

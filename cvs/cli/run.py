@@ -5,8 +5,11 @@ from pathlib import Path
 
 import click
 
+from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import talk
+from cvs.errors import SpecificationError
 from cvs.programs.stage_bucket import ALL_RULES
+from cvs.sidecar.lifecycle import serve
 from cvs.store.session import ClusterAddress
 from cvs.stream.runner import RunSettings, run
 
@@ -14,16 +17,21 @@ from cvs.stream.runner import RunSettings, run
 @click.command(
     help="""Run one pipeline: epochs from a feed, through Spark, into the published tables of views.
 
+    With --settings (or a cvs.toml here) it keeps the views that were applied and serves the status page; with
+    --contact, --views, --base and --feed it runs from those alone.
+
     \b
-    Example:
+    Examples:
+      cvs run --settings /etc/cvs/cvs.toml
       cvs run --contact 10.0.0.1 --views views.sql --base shop --feed /var/lib/cvs/feed
     """
 )
-@click.option("--contact", "contacts", multiple=True, required=True, metavar="HOST", help="May be repeated.")
+@settings_option
+@click.option("--contact", "contacts", multiple=True, metavar="HOST", help="May be repeated.")
 @click.option("--port", default=9042, show_default=True, help="CQL port.")
-@click.option("--views", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--base", "bases", multiple=True, required=True, metavar="KEYSPACE", help="Of base tables.")
-@click.option("--feed", required=True, type=click.Path(path_type=Path), help="Folder of captured changes.")
+@click.option("--views", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--base", "bases", multiple=True, metavar="KEYSPACE", help="Of base tables.")
+@click.option("--feed", type=click.Path(path_type=Path), help="Folder of captured changes.")
 @click.option("--state", default="cvs", show_default=True, help="Keyspace of cvs's own tables.")
 @click.option("--replication", default=1, show_default=True, help="Replicas of cvs's own keyspace.")
 @click.option("--record", type=click.Path(path_type=Path), help="Folder of the epoch log, for the judge.")
@@ -33,11 +41,12 @@ from cvs.stream.runner import RunSettings, run
 @click.option("--changes", default=20_000, show_default=True, help="The most changes one epoch takes.")
 @click.option("--stop-at", default=0, help="Test: stop itself there, as a zombie to be woken.")
 def command(
+    settings_file: str | None,
     contacts: tuple[str, ...],
     port: int,
-    views: Path,
+    views: Path | None,
     bases: tuple[str, ...],
-    feed: Path,
+    feed: Path | None,
     state: str,
     replication: int,
     record: Path | None,
@@ -48,6 +57,13 @@ def command(
     changes: int,
 ) -> None:
     """Run until SIGTERM."""
+    if not contacts:
+        serve(read_settings(settings_file), say=talk().print)
+        return
+    if views is None or feed is None or not bases:
+        raise SpecificationError(
+            "--contact goes with --views, --base and --feed", next_step="or use --settings alone"
+        )
     settings = RunSettings(
         address=ClusterAddress(contact_points=contacts, port=port),
         views_sql=views.read_text(),

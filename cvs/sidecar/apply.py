@@ -6,6 +6,7 @@ Everything cvs creates lives in the keyspaces the settings and the views name; o
 
 from dataclasses import dataclass
 
+from cvs.errors import SpecificationError
 from cvs.model.layout import create_statement, quoted
 from cvs.plan.maintenance import maintenance_plan
 from cvs.plan.sql import DeclaredView
@@ -25,6 +26,7 @@ class Proposal:
     captured: tuple[str, ...]  # base tables that would be given `cdc = true`
     removals: tuple[str, ...]
     incarnation: int
+    filled: tuple[str, ...] = ()  # base tables with rows that were there before capture
 
     @property
     def empty(self) -> bool:
@@ -66,11 +68,18 @@ def propose(views: Views, text: str, *, prune: bool = False) -> Proposal:
         captured=tuple(captured),
         removals=tuple(_dropped(change.name) for change in found if change.kind in ("drop", "replace")),
         incarnation=names.incarnation,
+        filled=tuple(name for name in captured if _has_rows(views, name)),
     )
 
 
 def carry_out(views: Views, proposal: Proposal) -> None:
     """Do what was proposed; each step may be repeated, so an interrupted apply is finished by another."""
+    if proposal.incarnation > 1:
+        raise SpecificationError(
+            "the set of views of a pipeline cannot be changed yet",
+            where=f"state keyspace {views.settings.views.state_keyspace}",
+            next_step="keep these views by another pipeline: another [views] state_keyspace and feed",
+        )
     session = views.session
     for statement in proposal.removals:
         session.define(statement)
@@ -115,6 +124,10 @@ def _captured(views: Views, table: str) -> bool:
     keyspace, name = table.split(".", 1)
     options = views.session.driver.cluster.metadata.keyspaces[keyspace].tables[name].options
     return bool(options.get("cdc"))
+
+
+def _has_rows(views: Views, table: str) -> bool:
+    return bool(views.session.execute(f"SELECT * FROM {_full(table)} LIMIT 1"))
 
 
 def _dropped(table: str) -> str:

@@ -70,23 +70,18 @@ class CaptureSettings(Section, frozen=True):
 
     cdc_raw: str = ""
     mode: str = "durable"
-    poll_ms: Positive = 5.0
 
 
 class FeedSettings(Section, frozen=True):
-    """Where changes wait for the epochs: a folder, or Kafka when `bootstrap` is set."""
+    """Where changes wait for the epochs: a folder that captures and pipeline share."""
 
     folder: str = "feed"
-    bootstrap: str = ""
-    topic: str = "cvs-feed"
 
 
 class SparkSettings(Section, frozen=True):
-    """The Spark that drives the epochs: any master, any setting of Spark's own."""
+    """The Spark that drives the epochs: any master; empty: without Spark."""
 
     master: str = "local[2]"
-    driver_memory: str = "1g"
-    conf: dict[str, str] = {}
 
 
 class HttpSettings(Section, frozen=True):
@@ -97,11 +92,10 @@ class HttpSettings(Section, frozen=True):
 
 
 class RecordingSettings(Section, frozen=True):
-    """Whether runs are recorded for the judge, where, and how much is kept."""
+    """Whether runs are recorded for the judge, and where."""
 
     enabled: bool = True
     folder: str = "runs"
-    keep_hours: Positive = 24.0
 
 
 class Settings(Section, frozen=True):

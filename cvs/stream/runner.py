@@ -42,8 +42,10 @@ class RunSettings:
     changes_an_epoch: int = 20_000
 
 
-def run(settings: RunSettings, *, say: Callable[[str], None]) -> None:
-    """Run a pipeline until SIGTERM or SIGINT."""
+def run(
+    settings: RunSettings, *, say: Callable[[str], None], watch: Callable[[Pipeline], None] = lambda _: None
+) -> None:
+    """Run a pipeline until SIGTERM or SIGINT; `watch` may add watchers before the first epoch."""
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
@@ -61,6 +63,7 @@ def run(settings: RunSettings, *, say: Callable[[str], None]) -> None:
     log = _log(settings)
     if log is not None:
         pipeline.watchers.append(log)
+    watch(pipeline)
     if settings.fall_at:
         pipeline.door = _Falling(pipeline.door, settings)  # type: ignore[assignment]  # because it stands in for it
     say("ready")

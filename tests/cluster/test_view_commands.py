@@ -44,6 +44,7 @@ def session(settings_file: Path) -> Iterator[CassandraSession]:
         session.execute("INSERT INTO shop_v.orders (id, region, amount) VALUES (?, ?, ?)", row)
     applied = cvs(settings_file, "apply", str(views_file(settings_file)), "--yes")
     assert applied.returncode == 0, applied.stdout + applied.stderr
+    assert "note: shop_v.orders has rows that were written before capture" in applied.stdout
     for row in (("EU", 2, 15), ("US", 1, 7)):
         session.execute("INSERT INTO shop_views.by_region (region, orders, turnover) VALUES (?, ?, ?)", row)
     yield session
@@ -82,6 +83,8 @@ def test_applying_again_changes_nothing(session: CassandraSession, settings_file
     assert (dry["applied"], dry["captured"]) == (False, [])
     assert any(s.startswith("CREATE TABLE IF NOT EXISTS shop_views.big ") for s in dry["statements"])
     assert cvs(settings_file, "apply", str(more)).returncode == 2
+    refused = cvs(settings_file, "apply", str(more), "--yes")
+    assert (refused.returncode, "cannot be changed yet" in refused.stderr) == (2, True)
     assert "big" not in cvs(settings_file, "dump").stdout
 
 

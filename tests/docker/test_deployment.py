@@ -5,9 +5,11 @@ import re
 import subprocess
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
+from cvs.cli import group
 from cvs.sidecar.metrics import METRICS
 from cvs.sidecar.settings import settings_from
 from tests.house.tidy import ROOT
@@ -55,7 +57,7 @@ def test_images_are_pinned() -> None:
 def test_the_settings_file_is_read_by_the_real_reader() -> None:
     """docker/cvs.toml has no key that the sidecar does not know."""
     settings = settings_from((DOCKER / "cvs.toml").read_text(), {}, where="docker/cvs.toml")
-    assert settings.feed.bootstrap == "kafka:9092"
+    assert settings.feed.folder == "/var/lib/cvs/feed"
     assert str(settings.http.port) in SERVICES["sidecar"]["ports"][0]
 
 
@@ -67,6 +69,24 @@ def test_environment_names_are_settings() -> None:
             assert settings_from("", {name: value}, where="compose") != settings_from(
                 "", {}, where="compose"
             ), name
+
+
+def test_commands_of_the_images_exist() -> None:
+    """What the containers and the unit run are commands of cvs, with options that they have."""
+    unit = re.search(r"^ExecStart=\S+/cvs (.+)$", (DOCKER / "cvs.service").read_text(), flags=re.MULTILINE)
+    image = json.loads(
+        re.findall(r"^CMD (\[.*\])$", (DOCKER / "Dockerfile").read_text(), flags=re.MULTILINE)[-1]
+    )
+    assert unit is not None
+    lines = [
+        unit.group(1).split(),
+        image,
+        *(s["command"] for n, s in SERVICES.items() if n.startswith("capture")),
+    ]
+    for name, *arguments in lines:
+        command = group.get_command(click.Context(group), name)
+        assert command is not None, name
+        assert command.make_context(name, list(arguments)).params
 
 
 def test_every_copied_path_exists() -> None:
