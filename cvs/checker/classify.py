@@ -61,17 +61,23 @@ def judge(
     budget: int = 100_000,
     views: Iterable[str] | None = None,
     reference: str = "writers",
+    whole: bool = True,
 ) -> Judgement:
-    """Judge a replayed run; `budget` is the number of steps one question may take."""
+    """Judge a replayed run; `budget` is the number of steps one question may take.
+
+    `whole` off judges the view records only: of a part of a run.
+    """
     wanted = set(views) if views is not None else set(run.views)
     judgement = Judgement(run=run, reference=reference)
     for view in run.views.values():
         if view.name in wanted:
-            _judge_view(view, meanings(view), judgement, budget)
+            _judge_view(view, meanings(view), judgement, budget, whole=whole)
     return judgement
 
 
-def _judge_view(view: ViewRun, meaning: Meaning | None, judgement: Judgement, budget: int) -> None:
+def _judge_view(
+    view: ViewRun, meaning: Meaning | None, judgement: Judgement, budget: int, *, whole: bool
+) -> None:
     run = judgement.run
     attempts = {a.event: a for record in view.records.values() for a in record.attempts}
     for key, record in view.records.items():
@@ -85,6 +91,8 @@ def _judge_view(view: ViewRun, meaning: Meaning | None, judgement: Judgement, bu
         return
     index = Index(meaning, run)
     for subject in subjects_of(view, index, judgement):
+        if subject.granularity != "record" and not whole:
+            break
         judged = judge_subject(subject, index=index, attempts=attempts, run=run, budget=budget)
         judgement.judged.append(judged)
         judgement.findings.extend(judged.findings)

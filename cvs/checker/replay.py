@@ -309,15 +309,16 @@ _HANDLERS: dict[type, Any] = {
 }
 
 
-def replay(events: Iterable[Any]) -> Run:
-    """Replay one history, in its order."""
+def replay(events: Iterable[Any], numbers: Iterable[int] | None = None) -> Run:
+    """Replay one history, in its order; `numbers` names the events of a part as in the whole."""
     replayer = _Replayer()
     run = replayer.run
-    for number, event in enumerate(events, 1):
+    numbered = enumerate(events, 1) if numbers is None else zip(numbers, events, strict=True)
+    for number, event in numbered:
         run.events = number
-        run.processes.add(event.process)
-        if number == 1:
+        if not run.processes:
             run.first_time = event.time
+        run.processes.add(event.process)
         run.last_time = max(run.last_time, event.time)
         handler = _HANDLERS.get(type(event))
         if handler is not None:

@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from cvs.checker.classify import Judgement, judge
+from cvs.checker.large import LARGE, judge_large
 from cvs.checker.meaning import DefinitionMeaning, Meaning
 from cvs.checker.reference import REFERENCES, absorbed_order
 from cvs.checker.replay import ViewRun, replay
 from cvs.checker.search import linearizable
 from cvs.errors import SpecificationError
+from cvs.history.events import RunStarted
 from cvs.model.definitions import table_from_json, view_from_json
 from cvs.report.load import Loaded, load
 from cvs.report.summary import Document, known_level, summarize, summarize_foreign
@@ -51,6 +53,18 @@ def judge_events(
     events: list[Any], *, views: Iterable[str] | None = None, reference: str = "writers", budget: int = BUDGET
 ) -> Judgement:
     """Judge events by the definitions that they carry themselves."""
+    started = [event for event in events if isinstance(event, RunStarted)]
+    tables = {t.name: t for event in started for t in map(table_from_json, event.tables)}
+
+    def meaning(view: ViewRun) -> Meaning | None:
+        if view.definition is None or "relation" not in view.definition:
+            return None
+        return DefinitionMeaning(view_from_json(view.definition), tables)
+
+    if len(events) > LARGE and views is None and reference == "writers":
+        large = judge_large(events, meaning, definition=view_from_json, tables=tables, budget=budget)
+        if large is not None:
+            return large
     run = replay(events)
     if views is not None and (strangers := set(views) - set(run.views)):
         raise SpecificationError(
@@ -59,11 +73,4 @@ def judge_events(
         )
     if reference == "absorbed":
         run = absorbed_order(run)
-    tables = {table.name: table for table in map(table_from_json, run.tables)}
-
-    def meaning(view: ViewRun) -> Meaning | None:
-        if view.definition is None or "relation" not in view.definition:
-            return None
-        return DefinitionMeaning(view_from_json(view.definition), tables)
-
     return judge(run, meaning, budget=budget, views=views, reference=reference)
