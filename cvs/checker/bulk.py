@@ -8,26 +8,16 @@ each base record was absorbed one by one in the recorded order, and nothing was 
 called. Then it is complete, in the recorded order, without future. All others are left to the exact judge.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import chain, repeat
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import numpy as np
 
-from cvs.checker.columns import (
-    APPLIED,
-    NONE,
-    Chains,
-    Flags,
-    Ints,
-    Writes,
-    chains,
-    fill,
-    joined,
-    outcomes,
-    writes_of,
-)
+from cvs.checker.columns import NONE, Chains, Flags, Ints, Writes, chains, fill, writes_of
+from cvs.checker.contributions import Base, Told, base_of, told_of
 from cvs.checker.shape import NotForBulkError, Shape, shape_of
 from cvs.history import events as ev
 from cvs.model.identity import key_identity, row_identity
@@ -57,18 +47,6 @@ class WholeView:
     torn: list[tuple[int, int]] = field(default_factory=list)  # number of the first write, length
 
 
-@dataclass(slots=True, kw_only=True)
-class _Base:
-    """Base versions as columns: sorted by record, then version."""
-
-    places: dict[tuple[str, tuple[Any, ...]], int]
-    start: Ints  # first place of each record's versions; the initial version 0 stands there
-    called: Ints
-    returned: Ints
-    commit: Ints  # place in the recorded order
-    rows: list[dict[str, Any] | None]
-
-
 def accept(events: Sequence[Any], definition: Definitions, tables: dict[str, BaseTable]) -> Accepted | None:
     """Return the view records that are shown to be right; None where the run is not of the kind for this."""
     kinds: dict[type, list[Any]] = {}
@@ -83,72 +61,32 @@ def accept(events: Sequence[Any], definition: Definitions, tables: dict[str, Bas
         shape = shape_of(definition(view), tables) if "relation" in view else None
         if shape is not None:
             shapes[str(view["name"])] = shape
-    processes = {name: i for i, name in enumerate({e.process for e in events})}
+    processes = {name: i for i, name in enumerate(set(map(attrgetter("process"), events)))}
     clock = {start.process: start.clock_error for start in kinds[ev.RunStarted]}
-    errors = partial(_error, clock)
-    base = _base(kinds, processes, errors)
-    if base is None:
-        return None
-    writes = writes_of(kinds[ev.TestAndSetCalled], kinds.get(ev.TestAndSetReturned, []), processes, errors)
+    errors = fill((clock.get(name, 0) for name in processes), len(processes))
+    calls, returns = kinds[ev.TestAndSetCalled], kinds.get(ev.TestAndSetReturned, [])
     try:
+        base = base_of(kinds, processes, errors)
+        writes = writes_of(calls, returns, processes, errors)
         return _accept(writes, chains(writes), base, shapes)
     except NotForBulkError:
         return None
 
 
-def _error(clock: dict[str, int], process: str) -> int:
-    return clock.get(process, 0)
-
-
-def _base(
-    kinds: dict[type, list[Any]], processes: dict[str, int], errors: Callable[[str], int]
-) -> _Base | None:
-    calls = kinds.get(ev.BaseUpdateCalled, [])
-    returns = kinds.get(ev.BaseUpdateReturned, [])
-    place = joined(calls, returns, processes)
-    kind, returned = outcomes(returns, place, errors)
-    if not len(calls) or (kind != APPLIED).any():
-        return None
-    places: dict[tuple[str, tuple[Any, ...]], int] = {}
-    record = fill((places.setdefault((e.table, key_identity(e.key)), len(places)) for e in calls), len(calls))
-    version = fill((e.version for e in calls), len(calls))
-    order = np.lexsort((version, record))
-    sizes = np.bincount(record, minlength=len(places)) + 1
-    start = np.concatenate(([0], np.cumsum(sizes)))
-    at = start[record[order]] + version[order]
-    if (
-        (version[order] < 1).any()
-        or (version[order] >= sizes[record[order]]).any()
-        or len(np.unique(at)) != len(at)
-    ):
-        return None  # a gap or a version told twice: the exact judge says which
-    total = int(start[-1])
-    called, back = np.full(total, -(1 << 62)), np.full(total, -(1 << 62))
-    commit = np.full(total, NONE)
-    rows: list[dict[str, Any] | None] = [None] * total
-    times = fill((e.time - errors(e.process) for e in calls), len(calls))
-    called[at], back[at] = times[order], returned[order]
-    commit[at] = place[order]
-    for where, number in zip(at.tolist(), order.tolist(), strict=True):
-        rows[where] = calls[number].row
-    return _Base(places=places, start=start, called=called, returned=back, commit=commit, rows=rows)
-
-
-def _accept(writes: Writes, chain: Chains, base: _Base, shapes: dict[str, Shape]) -> Accepted:
+def _accept(writes: Writes, links: Chains, base: Base, shapes: dict[str, Shape]) -> Accepted:
     found = Accepted(writes=len(writes.calls))
-    number_of = {name: i for i, name in enumerate(writes.names)}
     for view, shape in shapes.items():
-        accepted = chain.accepted.copy()
+        accepted = links.accepted.copy()
         accepted &= _of(writes, view)
-        told = _contributions(shape, view, base, number_of)
-        lines = _lines(writes, chain, base, accepted)
-        accepted &= _linear(lines, told, base, writes, chain)
-        accepted &= _folds(lines, told, shape, writes, chain, accepted)
-        _measure(found, lines, chain, base, writes, accepted)
+        told = told_of(shape, view, base, writes)
+        lines = _lines(writes, links, base, accepted)
+        accepted &= _linear(lines, told, base, writes, links)
+        accepted &= _folds(lines, told, shape, writes, links, accepted)
+        _measure(found, lines, links, base, writes, accepted)
         names = [name for name, yes in zip(writes.names, accepted.tolist(), strict=True) if yes]
         found.names += names
         if len(names) == sum(name[0] == view for name in writes.names) and not told.strangers:
-            found.views[view] = _whole_view(lines, told, chain, base, writes)
+            found.views[view] = _whole_view(lines, told, links, base, writes)
         else:
             _remember_others(found, told, base, writes, accepted & _of(writes, view))
     rest = {name[0] for name in writes.names} - found.views.keys() - {name for name, _ in found.names}
@@ -161,7 +99,7 @@ def _of(writes: Writes, view: str) -> Flags:
     return fill((name[0] == view for name in writes.names), len(writes.names)).astype(np.bool_)
 
 
-def _remember_others(found: Accepted, told: "_Told", base: _Base, writes: Writes, accepted: Flags) -> None:
+def _remember_others(found: Accepted, told: Told, base: Base, writes: Writes, accepted: Flags) -> None:
     """Name the view records left over, and the base records that touch them or one nobody ever wrote."""
     left = np.flatnonzero(~accepted & _of(writes, told.view))
     found.others += [writes.names[i] for i in left.tolist()] + sorted(told.strangers, key=repr)
@@ -169,26 +107,26 @@ def _remember_others(found: Accepted, told: "_Told", base: _Base, writes: Writes
     open_records[left] = True
     touched = open_records[told.record] | told.stranger
     numbers = np.unique(np.searchsorted(base.start, np.flatnonzero(touched), side="right") - 1)
-    records = list(base.places)
+    records = list(base.numbering.known)
     found.base_of_others |= {records[number] for number in numbers.tolist()}
     absorbed = {
         (line.table, key_identity(line.key))
         for number in np.flatnonzero(np.isin(writes.record, left)).tolist()
         for line in writes.calls[number].absorbed
     }
-    found.base_of_others |= absorbed & base.places.keys()
+    found.base_of_others |= absorbed & base.numbering.known.keys()
 
 
-def _whole_view(lines: "_Lines", told: "_Told", chain: Chains, base: _Base, writes: Writes) -> WholeView:
+def _whole_view(lines: "_Lines", told: Told, links: Chains, base: Base, writes: Writes) -> WholeView:
     """Find the base updates that two view records absorbed at two moments: in between the view was torn.
 
-    Without any, no two view records ever share a base record, so their chains together are one chain, and the
+    Without any, no two view records ever share a base record, so their chains together are one links, and the
     order in which the writes took effect is a serialization of which every state was shown.
     """
     before = np.where(told.record[lines.low] == lines.record, told.content[lines.low], 0)
     after = np.where(told.record[lines.high] == lines.record, told.content[lines.high], 0)
     mine = np.flatnonzero(before != after)
-    write = chain.order[lines.write[mine]]
+    write = links.order[lines.write[mine]]
     moment, high = writes.returned[write], lines.high[mine]
     in_time = np.argsort(moment, kind="stable")
     commits = base.commit[high[in_time]]
@@ -202,79 +140,30 @@ def _whole_view(lines: "_Lines", told: "_Told", chain: Chains, base: _Base, writ
 
 
 @dataclass(slots=True, kw_only=True)
-class _Told:
-    """What each base version contributes: to which view record, and what."""
-
-    record: Ints  # by place; NONE: to none
-    content: Ints  # number of the contribution; 0: none
-    values: list[Ints]  # by fold column, by place
-    contents: list[Hashable]
-    view: str
-    stranger: Flags  # by place: contributes to one of the strangers
-    strangers: set[Any]  # view records that nobody ever wrote, and that something contributes to
-
-
-def _contributions(shape: Shape, view: str, base: _Base, number_of: dict[Any, int]) -> _Told:
-    """Evaluate the view's row-wise part once for each base version."""
-    total = len(base.rows)
-    record, content = np.full(total, NONE), np.zeros(total, dtype=np.int64)
-    values = [np.zeros(total, dtype=np.int64) for _ in range(shape.folds)]
-    contents: dict[Hashable, int] = {(): 0}
-    mine = np.zeros(total, dtype=np.bool_)
-    for (table, _), number in base.places.items():
-        mine[base.start[number] : base.start[number + 1]] = table == shape.table
-    strangers: set[Any] = set()
-    stranger = np.zeros(total, dtype=np.bool_)
-    for place in np.flatnonzero(mine).tolist():
-        row = base.rows[place]
-        told = None if row is None else shape.contribution(row)
-        if told is None:
-            continue
-        key, what = told
-        number = number_of.get((view, key), NONE)
-        if number == NONE:
-            strangers.add((view, key))
-            stranger[place] = True
-        record[place] = number
-        content[place] = contents.setdefault(what, len(contents))
-        for column, value in zip(values, shape.numbers(what), strict=True):
-            column[place] = value
-    return _Told(
-        view=view,
-        record=record,
-        content=content,
-        values=values,
-        contents=list(contents),
-        strangers=strangers,
-        stranger=stranger,
-    )
-
-
-@dataclass(slots=True, kw_only=True)
 class _Lines:
     """Certificate lines of the applied writes, in the order of the chains."""
 
-    write: Ints  # place in chain.order
+    write: Ints  # place in links.order
     record: Ints
     base: Ints
     low: Ints  # places of the versions; NONE: not known
     high: Ints
 
 
-def _lines(writes: Writes, chain: Chains, base: _Base, accepted: Flags) -> _Lines:
-    order = chain.order
+def _lines(writes: Writes, links: Chains, base: Base, accepted: Flags) -> _Lines:
+    order = links.order
     calls = writes.calls
     absorbed = [calls[i].absorbed for i in order.tolist()]
-    counts = fill((len(a) for a in absorbed), len(absorbed))
+    counts = fill(map(len, absorbed), len(absorbed))
     accepted[writes.record[order[counts == 0]]] = False
-    total = int(counts.sum())
+    flat = list(chain.from_iterable(absorbed))
+    total = len(flat)
     write = np.repeat(np.arange(len(order)), counts)
-    places = base.places
-    number = fill(
-        (places.get((line.table, key_identity(line.key)), NONE) for each in absorbed for line in each), total
-    )
-    low = fill((line.from_version for each in absorbed for line in each), total)
-    high = fill((line.to_version for each in absorbed for line in each), total)
+    before = len(base.numbering.known)
+    number = fill(map(base.numbering.__getitem__, map(attrgetter("table", "key"), flat)), total)
+    number[number >= before] = NONE  # base records no update tells of
+    low = fill(map(attrgetter("from_version"), flat), total)
+    high = fill(map(attrgetter("to_version"), flat), total)
     sizes = np.diff(base.start)
     known = (number >= 0) & (low >= 0) & (high > low) & (high < sizes[number])
     accepted[writes.record[order[write[~known]]]] = False
@@ -288,7 +177,7 @@ def _lines(writes: Writes, chain: Chains, base: _Base, accepted: Flags) -> _Line
     )
 
 
-def _linear(lines: _Lines, told: _Told, base: _Base, writes: Writes, chain: Chains) -> Flags:
+def _linear(lines: _Lines, told: Told, base: Base, writes: Writes, links: Chains) -> Flags:
     """C2, C3, C6, C7: lines go on from what is held, one visible change each, all of them, none too early."""
     many = len(writes.names)
     accepted = np.ones(many, dtype=np.bool_)
@@ -307,7 +196,7 @@ def _linear(lines: _Lines, told: _Told, base: _Base, writes: Writes, chain: Chai
     wrong = np.where(first, before[order] != 0, (before[order] != held) | (lines.high[order] <= reached))
     wrong |= lines.low[order] < start
     accepted[lines.record[order[wrong]]] = False
-    early = base.called[lines.high] > writes.returned[chain.order[lines.write]]
+    early = base.called[lines.high] > writes.returned[links.order[lines.write]]
     accepted[lines.record[early]] = False
     visible = before != after
     counted = np.bincount(lines.record[visible], minlength=many)
@@ -322,7 +211,7 @@ def _linear(lines: _Lines, told: _Told, base: _Base, writes: Writes, chain: Chai
     return accepted
 
 
-def _visible_changes(told: _Told, base: _Base, many: int) -> Ints:
+def _visible_changes(told: Told, base: Base, many: int) -> Ints:
     """Count for each view record the base updates it could have shown."""
     inner = np.ones(len(told.record), dtype=np.bool_)
     inner[base.start[:-1]] = False
@@ -337,10 +226,10 @@ def _visible_changes(told: _Told, base: _Base, many: int) -> Ints:
     return counts.astype(np.int64)
 
 
-def _folds(lines: _Lines, told: _Told, shape: Shape, writes: Writes, chain: Chains, accepted: Flags) -> Flags:
+def _folds(lines: _Lines, told: Told, shape: Shape, writes: Writes, links: Chains, accepted: Flags) -> Flags:
     """C4 and C5: each row is the fold of what is held; all changes absorbed, so the last is the final one."""
     result = np.ones(len(writes.names), dtype=np.bool_)
-    order = chain.order
+    order = links.order
     record = writes.record[order]
     rows = [writes.calls[i].row for i in order.tolist()]
     if not shape.grouped:
@@ -359,11 +248,8 @@ def _folds(lines: _Lines, told: _Told, shape: Shape, writes: Writes, chain: Chai
     result[record[absent != (count == 0)]] = False
     for name, values in zip(shape.names, told.values[1:], strict=True):
         total = _running(lines, told, values, order, first)
-        shown = fill((_whole(row, name) for row in rows), len(rows))
-        result[record[~absent & (shown != total)]] = False
-    names = [writes.names[i][1] for i in record.tolist()]
-    fits = np.fromiter(map(partial(_fits, shape), rows, names), dtype=np.bool_, count=len(rows))
-    result[record[~fits]] = False
+        result[record[~absent & (_shown(rows, name) != total)]] = False
+    result[record[~_fits(shape, told.view, rows, writes, record)]] = False
     return result
 
 
@@ -375,24 +261,32 @@ def _one_base_record(lines: _Lines, many: int) -> Flags:
     return np.asarray(low >= high, dtype=np.bool_)
 
 
-def _fits(shape: Shape, row: dict[str, Any] | None, key: tuple[Any, ...]) -> bool:
-    """Say whether a row has its key and its folds, and nothing else."""
-    if row is None:
-        return True
-    return len(row) == len(shape.key) + len(shape.names) and key == key_identity(
-        row.get(k) for k in shape.key
+def _fits(shape: Shape, view: str, rows: list[Any], writes: Writes, record: Ints) -> Flags:
+    """Say which rows have their key and their folds, and nothing else; a deleted one has nothing to fit."""
+    present = np.fromiter((row is not None for row in rows), dtype=np.bool_, count=len(rows))
+    there = [row for row in rows if row is not None]
+    keys = zip(
+        repeat(view), zip(*(map(methodcaller("get", k), there) for k in shape.key), strict=True), strict=False
     )
+    fits = np.ones(len(rows), dtype=np.bool_)
+    number = fill(map(writes.numbering.__getitem__, keys), len(there))
+    fits[present] = number == record[present]
+    fits[present] &= fill(map(len, there), len(there)) == len(shape.key) + len(shape.names)
+    return fits
 
 
 NOT_WHOLE = -(1 << 60)
 
 
-def _whole(row: dict[str, Any] | None, name: str) -> int:
-    value = None if row is None else row.get(name)
-    return value if type(value) is int and abs(value) < -NOT_WHOLE else NOT_WHOLE
+def _shown(rows: list[Any], name: str) -> Ints:
+    """Return a column of the rows; what is no whole number of ordinary size equals no fold."""
+    values = [NOT_WHOLE if row is None else row.get(name) for row in rows]
+    if not all(type(value) is int and -(1 << 62) < value < 1 << 62 for value in values):
+        values = [v if type(v) is int and abs(v) < 1 << 62 else NOT_WHOLE for v in values]
+    return np.array(values, dtype=np.int64)
 
 
-def _running(lines: _Lines, told: _Told, values: Ints, order: Ints, first: Ints) -> Ints:
+def _running(lines: _Lines, told: Told, values: Ints, order: Ints, first: Ints) -> Ints:
     """Sum the changes of what is held, from each record's first write on."""
 
     def mine(place: Ints) -> Ints:
@@ -404,7 +298,7 @@ def _running(lines: _Lines, told: _Told, values: Ints, order: Ints, first: Ints)
 
 
 def _measure(
-    found: Accepted, lines: _Lines, chain: Chains, base: _Base, writes: Writes, accepted: Flags
+    found: Accepted, lines: _Lines, links: Chains, base: Base, writes: Writes, accepted: Flags
 ) -> None:
     """Measure staleness along the recorded order: what had returned before a write was called, less what is
     held.
@@ -415,7 +309,7 @@ def _measure(
     order = np.flatnonzero(mine)
     order = order[np.lexsort((lines.write[order], lines.record[order]))]
     record, returned = lines.record[order], base.returned[lines.high[order]]
-    called = writes.called[chain.order[lines.write[order]]]
+    called = writes.called[links.order[lines.write[order]]]
     width = int(max(returned.max(), called.max())) + 1
     floor = int(min(returned.min(), called.min()))
     span = width - floor + 1

@@ -5,14 +5,17 @@ every other one goes to the exact, slower judge, which also finds the words. So 
 what is wrong, and the two are compared in `tests/agree`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cvs.checker.replay import ENDLESS
+from cvs.checker.replay import ENDLESS, UNTOUCHED
+from cvs.checker.shape import NotForBulkError
 from cvs.history import events as ev
 from cvs.model.identity import key_identity
 
@@ -25,12 +28,45 @@ _OUTCOMES = {"applied": APPLIED, "rejected": REJECTED, "not_sent": NOT_SENT, "un
 _VERSION_BITS, _CHUNK_BITS = 36, 14
 
 
-def packed(signature: Sequence[Any] | None) -> int:
-    """Pack the scalars of a signature into one integer that keeps their order; no record is -1."""
-    if signature is None:
-        return NONE
-    incarnation, version, chunk, last = signature
-    return int((((incarnation << _VERSION_BITS) | version) << _CHUNK_BITS | chunk) << 1 | last)
+_NOTHING = (-1, -1, -1, -1)
+
+
+def packed(signatures: Iterable[Sequence[Any] | None], count: int) -> Ints:
+    """Pack the scalars of signatures into integers that keep their order; no record is -1."""
+    flat = chain.from_iterable(signature or _NOTHING for signature in signatures)
+    scalars = np.fromiter(flat, dtype=np.int64, count=4 * count).reshape(count, 4)
+    incarnation, version, chunk, last = scalars.T
+    if (
+        (incarnation >= 1 << 11).any()
+        or (version >= 1 << _VERSION_BITS).any()
+        or (chunk >= 1 << _CHUNK_BITS).any()
+    ):
+        raise NotForBulkError
+    whole = (((incarnation << _VERSION_BITS) | version) << _CHUNK_BITS | chunk) << 1 | last
+    return np.where(incarnation < 0, NONE, whole)
+
+
+class Numbering(dict[Any, int]):
+    """Numbers pairs of a name and a key in the order of their first appearance; equal keys get one number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[tuple[str, tuple[Any, ...]], int] = {}
+
+    def __missing__(self, raw: tuple[str, tuple[Any, ...]]) -> int:
+        number = self.known.setdefault((raw[0], key_identity(raw[1])), len(self.known))
+        self[raw] = number
+        return number
+
+
+def process_numbers(events: Sequence[Any], processes: dict[str, int]) -> Ints:
+    """Return the number of each event's process."""
+    return fill(map(processes.__getitem__, map(attrgetter("process"), events)), len(events))
+
+
+def times_of(events: Sequence[Any], errors: Ints, numbers: Ints) -> tuple[Ints, Ints]:
+    """Return each event's time, and the error of its clock."""
+    return fill(map(attrgetter("time"), events), len(events)), errors[numbers]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,6 +76,7 @@ class Writes:
     calls: list[ev.TestAndSetCalled]
     record: Ints  # number of the (view, view key)
     names: list[tuple[str, tuple[Any, ...]]]
+    numbering: Numbering
     expected: Ints
     new: Ints
     seen: Ints
@@ -53,55 +90,75 @@ def fill(values: Iterable[int], count: int) -> Ints:
     return np.fromiter(values, dtype=np.int64, count=count)
 
 
-def numbered(values: Iterable[Any], count: int) -> tuple[Ints, list[Any]]:
-    """Number values in the order of their first appearance."""
-    numbers: dict[Any, int] = {}
-    column = fill((numbers.setdefault(value, len(numbers)) for value in values), count)
-    return column, list(numbers)
+def operations(events: Sequence[Any], numbers: Ints) -> Ints:
+    """Return what joins a call with its return: process and operation in one integer."""
+    told = fill(map(attrgetter("operation"), events), len(events))
+    if (told < 0).any() or (told >= 1 << 40).any():
+        raise NotForBulkError
+    return numbers << 40 | told
 
 
-def joined(calls: Sequence[Any], returns: Sequence[Any], processes: dict[str, int]) -> Ints:
-    """Return for each call the place of its return, or -1; joined by process and operation."""
-    mine = fill((processes[e.process] << 40 | e.operation for e in calls), len(calls))
-    theirs = fill((processes[e.process] << 40 | e.operation for e in returns), len(returns))
+def joined(mine: Ints, theirs: Ints) -> Ints:
+    """Return for each call the place of its return, or -1."""
     order = np.argsort(theirs, kind="stable")
     if not len(order):
-        return np.full(len(calls), NONE, dtype=np.int64)
+        return np.full(len(mine), NONE, dtype=np.int64)
     place = np.minimum(np.searchsorted(theirs[order], mine), len(order) - 1)
-    found = theirs[order][place] == mine
-    return np.where(found, order[place], NONE)
+    return np.where(theirs[order][place] == mine, order[place], NONE)
 
 
-def outcomes(returns: Sequence[Any], place: Ints, errors: Callable[[str], int]) -> tuple[Ints, Ints]:
-    """Return outcome and widened return time of each call; a call nobody heard of again is unknown."""
-    kinds = np.append(fill((_OUTCOMES[e.outcome] for e in returns), len(returns)), UNKNOWN)
-    times = np.append(fill((e.time + errors(e.process) for e in returns), len(returns)), ENDLESS)
-    kind = kinds[place]
-    return kind, np.where(kind == UNKNOWN, ENDLESS, times[place])
+@dataclass(slots=True, kw_only=True)
+class Pairs:
+    """Calls with what came of them; times are widened by the clock errors."""
+
+    called: Ints
+    returned: Ints
+    outcome: Ints
+    place: Ints  # of the return, among the returns; -1: none
+
+
+def pairs_of(calls: Sequence[Any], returns: Sequence[Any], processes: dict[str, int], errors: Ints) -> Pairs:
+    """Join calls and returns; a call nobody heard of again is unknown."""
+    mine, theirs = process_numbers(calls, processes), process_numbers(returns, processes)
+    place = joined(operations(calls, mine), operations(returns, theirs))
+    if np.count_nonzero(place >= 0) != len(returns) or len(np.unique(place[place >= 0])) != len(returns):
+        raise NotForBulkError  # returns without calls, or twins: the validator has the words
+    words = map(_OUTCOMES.__getitem__, map(attrgetter("outcome"), returns))
+    kind = np.append(fill(words, len(returns)), UNKNOWN)[place]
+    called, error = times_of(calls, errors, mine)
+    back, widened = times_of(returns, errors, theirs)
+    returned = np.append(back + widened, ENDLESS)[place]
+    return Pairs(
+        called=called - error,
+        returned=np.where(kind == UNKNOWN, ENDLESS, returned),
+        outcome=kind,
+        place=place,
+    )
 
 
 def writes_of(
     calls: list[ev.TestAndSetCalled],
     returns: list[ev.TestAndSetReturned],
     processes: dict[str, int],
-    errors: Callable[[str], int],
+    errors: Ints,
 ) -> Writes:
     """Make the columns of the test-and-sets."""
     count = len(calls)
-    place = joined(calls, returns, processes)
-    kind, returned = outcomes(returns, place, errors)
-    seen = np.append(fill((packed(e.returned) for e in returns), len(returns)), NONE)[place]
-    record, names = numbered(((e.view, key_identity(e.view_key)) for e in calls), count)
+    pairs = pairs_of(calls, returns, processes, errors)
+    seen = np.append(packed(map(attrgetter("returned"), returns), len(returns)), NONE)[pairs.place]
+    numbering = Numbering()
+    record = fill(map(numbering.__getitem__, map(attrgetter("view", "view_key"), calls)), count)
     return Writes(
         calls=calls,
         record=record,
-        names=names,
-        expected=fill((packed(e.expected) for e in calls), count),
-        new=fill((packed(e.new) for e in calls), count),
+        names=list(numbering.known),
+        numbering=numbering,
+        expected=packed(map(attrgetter("expected"), calls), count),
+        new=packed(map(attrgetter("new"), calls), count),
         seen=seen,
-        outcome=kind,
-        called=fill((e.time - errors(e.process) for e in calls), count),
-        returned=returned,
+        outcome=pairs.outcome,
+        called=pairs.called,
+        returned=pairs.returned,
     )
 
 
@@ -125,7 +182,7 @@ def chains(writes: Writes) -> Chains:
     first[1:] = record[1:] != record[:-1]
     parent = np.empty_like(new)
     parent[1:] = new[:-1]
-    untouched = packed((0, 0, 0, True))
+    untouched = packed([UNTOUCHED], 1)[0]
     begins = (expected == NONE) | (expected == untouched)
     follows = np.where(first, begins, expected == parent)
     follows &= first | (new != parent)

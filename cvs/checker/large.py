@@ -76,6 +76,8 @@ def _header(events: Sequence[Any]) -> Run:
 def _rest(events: Sequence[Any], meanings: Meanings, accepted: Accepted, budget: int) -> Judgement:
     """Judge exactly the view records that were left over, with the base records that can matter to them."""
     others, bases = set(accepted.others), accepted.base_of_others
+    if not others:
+        return judge(replay([]), meanings, whole=False)
     calls: set[tuple[str, int]] = set()
     numbers, chosen = [], []
     for number, event in enumerate(events, 1):

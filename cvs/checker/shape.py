@@ -4,12 +4,21 @@ A shape turns a base row into the view key it belongs to and what it contributes
 rewritten to expressions over the base row itself, so that a million rows take seconds.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
-from cvs.model.expressions import Call, Column, Expression, compile_expression, compile_predicate
-from cvs.model.identity import key_identity, row_identity
+from cvs.model.expressions import (
+    Call,
+    Column,
+    Compiled,
+    Expression,
+    Row,
+    compile_expression,
+    compile_predicate,
+)
+from cvs.model.identity import row_identity
 from cvs.model.views import (
     Aggregate,
     AggregateFunction,
@@ -21,8 +30,6 @@ from cvs.model.views import (
     ViewDefinition,
 )
 
-Told = tuple[tuple[Any, ...], Hashable] | None
-
 
 class NotForBulkError(Exception):
     """A value the bulk path does not add up: the exact judge takes the run."""
@@ -30,22 +37,46 @@ class NotForBulkError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How a view folds: `names` are the output columns of the folds after the row count."""
+    """How a view folds: `names` are the output columns of its sums and counts."""
 
     table: str
-    grouped: bool
     key: tuple[str, ...]
+    keeps: tuple[Callable[[Row], bool], ...]
+    keys: tuple[Compiled, ...]
+    grouped: bool
     names: tuple[str, ...] = ()
-    contribution: Callable[[Mapping[str, Any]], Told]
+    arguments: tuple[Compiled | None, ...] = ()  # of each name; None: count rows
+    counts: tuple[bool, ...] = ()  # whether the name counts or adds
+    shown: tuple[tuple[str, Compiled], ...] = ()  # columns of plain rows
 
-    @property
-    def folds(self) -> int:
-        """Return how many numbers a contribution adds: the row count, then one an aggregate."""
-        return 1 + len(self.names) if self.grouped else 0
+    def kept(self, row: Row | None) -> bool:
+        """Say whether a base row is in the view."""
+        return row is not None and all(keep(row) for keep in self.keeps)
 
-    def numbers(self, content: Hashable) -> Sequence[int]:
-        """Return the numbers of a contribution."""
-        return content if self.grouped else ()  # type: ignore[return-value]
+    def keys_of(self, rows: Sequence[Row]) -> Iterable[tuple[Any, ...]]:
+        """Return the view key each row belongs to."""
+        return zip(*(map(key, rows) for key in self.keys), strict=True)
+
+    def numbers(self, place: int, rows: Sequence[Row]) -> Iterable[int]:
+        """Return what each row adds to one of the names; whatever is no small whole number is not for
+        bulk.
+        """
+        argument = self.arguments[place]
+        if argument is None:
+            return repeat(1, len(rows))
+        values = list(map(argument, rows))
+        if self.counts[place]:
+            return [int(value is not None) for value in values]
+        if any(type(value) is not int or not -_MOST < value < _MOST for value in values):
+            raise NotForBulkError
+        return values
+
+    def content(self, row: Row) -> Hashable:
+        """Return the row a plain view shows of a base row."""
+        return row_identity({name: compute(row) for name, compute in self.shown})
+
+
+_MOST = 1 << 40
 
 
 def shape_of(view: ViewDefinition, tables: Mapping[str, BaseTable]) -> Shape | None:
@@ -69,15 +100,12 @@ def _plain_rows(view: ViewDefinition, relation: Relation, tables: Mapping[str, B
         return None
     table, columns, keeps = resolved
     assert columns is not None
-    computed = [(name, compile_expression(e)) for name, e in columns.items()]
-
-    def contribution(row: Mapping[str, Any]) -> Told:
-        if not all(keep(row) for keep in keeps):
-            return None
-        shown = {name: compute(row) for name, compute in computed}
-        return key_identity(shown.get(name) for name in view.key), row_identity(shown)
-
-    return Shape(table=table, grouped=False, key=view.key, contribution=contribution)
+    shown = tuple((name, compile_expression(e)) for name, e in columns.items())
+    by_name = dict(shown)
+    if not view.key or not set(view.key) <= by_name.keys():
+        return None
+    keys = tuple(by_name[name] for name in view.key)
+    return Shape(table=table, key=view.key, keeps=tuple(keeps), keys=keys, grouped=False, shown=shown)
 
 
 def _grouped(
@@ -96,37 +124,22 @@ def _grouped(
     kinds = (AggregateFunction.COUNT, AggregateFunction.SUM)
     if any(a.distinct or a.function not in kinds for _, a in folded):
         return None
-    keys = [compile_expression(_through(groups[names[name]], columns)) for name in view.key]
-    arguments = [
-        (a.function is AggregateFunction.SUM, compile_expression(_through(a.argument, columns)))
-        if a.argument is not None
-        else None
-        for _, a in folded
-    ]
-
-    def contribution(row: Mapping[str, Any]) -> Told:
-        if not all(keep(row) for keep in keeps):
-            return None
-        numbers = [1]
-        for argument in arguments:
-            value = 1 if argument is None else argument[1](row)
-            if argument is not None and not argument[0]:
-                value = int(value is not None)
-            if type(value) is not int or abs(value) >= 1 << 40:
-                raise NotForBulkError
-            numbers.append(value)
-        return key_identity(key(row) for key in keys), tuple(numbers)
-
     return Shape(
         table=table,
-        grouped=True,
         key=view.key,
+        keeps=tuple(keeps),
+        keys=tuple(compile_expression(_through(groups[names[name]], columns)) for name in view.key),
+        grouped=True,
         names=tuple(out for out, _ in folded),
-        contribution=contribution,
+        arguments=tuple(
+            None if a.argument is None else compile_expression(_through(a.argument, columns))
+            for _, a in folded
+        ),
+        counts=tuple(a.function is AggregateFunction.COUNT for _, a in folded),
     )
 
 
-Resolved = tuple[str, dict[str, Expression] | None, list[Callable[[Mapping[str, Any]], bool]]]
+Resolved = tuple[str, dict[str, Expression] | None, list[Callable[[Row], bool]]]
 
 
 def _resolved(relation: Relation, tables: Mapping[str, BaseTable]) -> Resolved | None:

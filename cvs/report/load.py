@@ -3,23 +3,25 @@
 A damaged file is one message with every place that is wrong, never a traceback.
 """
 
-import gzip
-import hashlib
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import zstandard
 
 from cvs.checker.foreign import Foreign, parse, recognized
 from cvs.errors import HistoryError
-from cvs.history.events import FORMAT, AnyEvent, RunStarted
+from cvs.history.codec import digest, plain_bytes
+from cvs.history.events import AnyEvent, RunStarted
+from cvs.history.merge import merged, typed
+from cvs.history.validate import Checked, checked, require_valid
 
-SHOWN_MISTAKES = 20
-_LINE = msgspec.json.Decoder(AnyEvent)
+QUICK = 32 << 20
+"""Bytes above which the order of calls and returns is left to the judge instead of the line-by-line
+examiner."""
+
+_LINES = msgspec.json.Decoder(AnyEvent)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,31 +42,36 @@ def load(paths: Iterable[Path]) -> Loaded:
             "no history file there", next_step="name files that end in .ndjson, .edn, .log or .json"
         )
     loaded = Loaded(name=files[0].stem)
-    mistakes: list[str] = []
+    found: list[Checked] = []
     for file in files:
-        raw = _read(file)
-        digest = hashlib.sha256(raw).hexdigest()
-        loaded.files.append({"file": str(file), "sha256": digest, "bytes": len(raw)})
-        text = _text(file, raw)
-        if recognized(text):
+        data = plain_bytes(_read(file), where=str(file))
+        loaded.files.append({"file": str(file), "digest": digest(data), "bytes": len(data)})
+        if recognized(data[:4000].decode(errors="replace")):
             if len(files) > 1:
                 raise HistoryError(
                     "a history of another system is judged alone", where=str(file), next_step="name one file"
                 )
-            loaded.foreign = parse(text, where=str(file))
+            loaded.foreign = parse(_text(file, data), where=str(file))
             return loaded
-        loaded.events.extend(_events(text, str(file), mistakes))
-    if mistakes:
-        more = f" and {len(mistakes) - SHOWN_MISTAKES} more" if len(mistakes) > SHOWN_MISTAKES else ""
-        raise HistoryError(
-            f"not a valid history: {'; '.join(mistakes[:SHOWN_MISTAKES])}{more}",
-            where=str(files[0]),
-            next_step="cvs/history/README.md documents every field",
-        )
-    _check_format(loaded, files)
-    if len(files) > 1:
-        loaded.events.sort(key=lambda event: event.time)
+        found.append(_quick(data, str(file)) if len(data) > QUICK else checked(data, str(file)))
+    require_valid(found)
+    events, complaints = merged(found) if len(found) > 1 else (found[0].events, [])
+    require_valid([*found, Checked(file=str(files[0]), complaints=complaints)])
+    tables = any(isinstance(event, RunStarted) and event.tables for event in events)
+    loaded.events = list(typed(events)) if tables else events
+    if not loaded.events:
+        raise HistoryError("an empty history", where=str(files[0]), next_step="did the recorder run?")
     return loaded
+
+
+def _quick(data: bytes, file: str) -> Checked:
+    """Read a large file line by line only; a line that is wrong brings the full examination."""
+    if b'"$' in data:  # values that JSON has no form for: each line goes through the codec
+        return checked(data, file)
+    try:
+        return Checked(file=file, events=_LINES.decode_lines(data))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return checked(data, file)
 
 
 def _files(path: Path) -> list[Path]:
@@ -80,42 +87,8 @@ def _read(file: Path) -> bytes:
         raise HistoryError(f"cannot be read: {refusal.strerror}", where=str(file)) from None
 
 
-def _text(file: Path, raw: bytes) -> str:
+def _text(file: Path, data: bytes) -> str:
     try:
-        if raw[:4] == b"\x28\xb5\x2f\xfd":
-            raw = zstandard.ZstdDecompressor().stream_reader(raw).read()
-        elif raw[:2] == b"\x1f\x8b":
-            raw = gzip.decompress(raw)
-        return raw.decode()
-    except (OSError, EOFError, zlib.error, zstandard.ZstdError) as damage:
-        raise HistoryError(f"damaged compression: {damage}", where=str(file)) from None
+        return data.decode()
     except UnicodeDecodeError as damage:
         raise HistoryError(f"not text: {damage.reason}", where=f"{file} byte {damage.start}") from None
-
-
-def _events(text: str, where: str, mistakes: list[str]) -> Iterable[Any]:
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            yield _LINE.decode(line)
-        except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as mistake:
-            mistakes.append(f"{where} line {number}: {mistake}")
-
-
-def _check_format(loaded: Loaded, files: list[Path]) -> None:
-    where = str(files[0])
-    if not loaded.events:
-        raise HistoryError("an empty history", where=where, next_step="did the recorder run?")
-    if not isinstance(loaded.events[0], RunStarted):
-        raise HistoryError(
-            "does not begin with run_started",
-            where=where,
-            next_step="the first line of a history says what it is about",
-        )
-    if loaded.events[0].format != FORMAT:
-        raise HistoryError(
-            f"format {loaded.events[0].format}, this tool reads {FORMAT}",
-            where=where,
-            next_step="use the tool of that time",
-        )

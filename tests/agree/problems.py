@@ -73,10 +73,16 @@ class Recorder:
     """Writes a history by hand: every call is an event pair at the next instant unless told otherwise."""
 
     def __init__(self) -> None:
-        self.events: list[Any] = [ev.RunStarted(process="w", time=0, run="story", views=({"name": "v"},))]
+        self.events: list[Any] = []
+        self.named("story", {"name": "v"})
         self.time = 0
         self.operation = 0
         self.versions: dict[Any, int] = {}
+
+    def named(self, run: str, view: Any) -> None:
+        """Begin again, as a run with another name and view."""
+        self.events = [ev.RunStarted(process="w", time=0, run=run, views=(view,))]
+        self.events += [ev.RunStarted(process=name, time=0, run=run) for name in ("m", "m2")]
 
     def tick(self) -> int:
         self.time += 10

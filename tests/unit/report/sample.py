@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 
-from cvs.history import events as ev
 from cvs.model.definitions import definition_to_json
 from tests.agree.problems import Recorder
 from tests.stories.views import VIEWS
@@ -15,7 +14,7 @@ EVIL = "</script><script>document.title='broken'</script>"
 def violated() -> list[Any]:
     run = Recorder()
     view = definition_to_json(VIEWS["sum"])
-    run.events[0] = ev.RunStarted(process="w", time=0, run="sample", views=(view,))
+    run.named("sample", view)
     run.base("k0", {"x": "a", "y": 100})
     run.write("a", {"x": "a", "sum": 100}, [("k0", 0, 1)])
     run.base("k1", {"x": "a", "y": 5})
@@ -32,7 +31,7 @@ def violated() -> list[Any]:
 def good() -> list[Any]:
     run = Recorder()
     view = definition_to_json(VIEWS["sum"])
-    run.events[0] = ev.RunStarted(process="w", time=0, run="good", views=(view,))
+    run.named("good", view)
     for number in range(5):
         run.base(f"k{number}", {"x": "a", "y": 1})
         run.write("a", {"x": "a", "sum": number + 1}, [(f"k{number}", 0, 1)])

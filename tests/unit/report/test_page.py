@@ -92,14 +92,13 @@ def test_in_a_real_browser_ten_thousand_events_are_drawn(tmp_path: Path) -> None
 
 
 def many(number: int) -> list[object]:
-    from cvs.history import events as ev
     from cvs.model.definitions import definition_to_json
     from tests.agree.problems import Recorder
     from tests.stories.views import VIEWS
 
     run = Recorder()
     view = definition_to_json(VIEWS["rows"])
-    run.events[0] = ev.RunStarted(process="w", time=0, run="many", views=(view,))
+    run.named("many", view)
     for index in range(number // 2):
         key = f"k{index % 200}"
         version = run.base(key, {"k": key, "x": 1, "y": index})

@@ -1,0 +1,117 @@
+"""The bulk path against the exact judge: what it accepts is complete; damaged runs are never accepted whole."""
+
+import random
+from typing import Any
+
+import msgspec
+
+from cvs.checker.bulk import accept
+from cvs.checker.classify import judge
+from cvs.checker.large import judge_large
+from cvs.checker.meaning import DefinitionMeaning
+from cvs.checker.replay import replay
+from cvs.checker.verdict import Verdict
+from cvs.history import events as ev
+from cvs.model.definitions import definition_to_json, view_from_json
+from tests.agree.problems import Recorder
+from tests.stories.views import VIEWS
+
+
+def certified(chance: random.Random, name: str, *, steps: int = 14, moves: bool = False) -> list[Any]:
+    """A right run of a view maintained entry by entry."""
+    run = Recorder()
+    run.named("run", definition_to_json(VIEWS[name]))
+    rows: dict[str, dict[str, Any] | None] = {}
+    for _ in range(steps):
+        key = f"k{chance.randrange(4)}"
+        before = rows.get(key)
+        group = before["x"] if before and not moves else chance.randrange(3)
+        after = None if before and chance.random() < 0.2 else {"k": key, "x": group, "y": chance.randrange(4)}
+        version = run.base(key, after)
+        rows[key] = after
+        if name == "rows":
+            run.write(key, after, [(key, version - 1, version)])
+            continue
+        for group in sorted({r["x"] for r in (before, after) if r is not None}):
+            held = [r["y"] for r in rows.values() if r is not None and r["x"] == group]
+            shown = {"x": group, "sum": sum(held)} if name == "sum" else {"x": group, "count": len(held)}
+            run.write(group, shown if held else None, [(key, version - 1, version)])
+    return run.rest()
+
+
+def damaged(chance: random.Random, events: list[Any]) -> list[Any]:
+    """Change one field of one event, or drop a certificate line."""
+    places = [i for i, e in enumerate(events) if isinstance(e, ev.TestAndSetCalled | ev.BaseUpdateCalled)]
+    place = chance.choice(places)
+    event = events[place]
+    change: dict[str, Any]
+    if isinstance(event, ev.BaseUpdateCalled):
+        change = {"row": {"k": "k0", "x": 0, "y": 9}}
+    else:
+        other = chance.choice([e for e in events if isinstance(e, ev.TestAndSetCalled)])
+        change = chance.choice(
+            [
+                {"row": None if event.row else {"x": 0, "sum": 7}},
+                {"absorbed": ()},
+                {"absorbed": other.absorbed},
+                {"new": other.new},
+                {"expected": other.expected},
+                {"time": event.time + chance.choice((-200, 200))},
+            ]
+        )
+    return [*events[:place], msgspec.structs.replace(event, **change), *events[place + 1 :]]
+
+
+def test_what_the_bulk_path_accepts_the_exact_judge_finds_complete() -> None:
+    chance = random.Random(7)
+    accepted = left = 0
+    for number in range(250):
+        name = chance.choice(("sum", "count", "rows"))
+        events = certified(chance, name, moves=number % 3 == 0)
+        if number % 2:
+            events = damaged(chance, events)
+        found = accept(events, view_from_json, {})
+        if found is None:
+            continue
+        meaning = DefinitionMeaning(VIEWS[name])
+        exact = judge(replay(events), lambda _, meaning=meaning: meaning)
+        for record in found.names:
+            bad = [f for f in exact.findings if (f.view, f.key) == record and f.verdict is not Verdict.HOLDS]
+            assert not bad, (events, bad)
+        accepted += len(found.names)
+        left += len(found.others)
+    assert accepted > 300
+    assert left > 30
+
+
+def test_certified_sums_and_counts_without_damage_are_accepted() -> None:
+    chance = random.Random(8)
+    names = ("sum", "count", "rows")
+    for name in names:
+        for _ in range(10):
+            events = certified(chance, name)
+            found = accept(events, view_from_json, {})
+            assert found is not None
+            assert not found.others or name == "sum", (name, found.others)
+
+
+def test_large_and_exact_judgements_say_the_same() -> None:
+    chance = random.Random(9)
+    compared = 0
+    for number in range(80):
+        events = certified(chance, "sum", moves=number % 2 == 0)
+        if number % 4 == 3:
+            events = damaged(chance, events)
+        meaning = DefinitionMeaning(VIEWS["sum"])
+        large = judge_large(
+            events, lambda _, meaning=meaning: meaning, definition=view_from_json, tables={}, budget=100_000
+        )
+        if large is None:
+            continue
+        exact = judge(replay(events), lambda _, meaning=meaning: meaning)
+        assert str(large.level("record")) == str(exact.level("record")), events
+        proved, refuted = large.level("view").proved, exact.level("view").not_refuted
+        order = ("not converged", "converged", "weak", "strong", "complete")
+        assert order.index(proved) <= order.index(refuted), events
+        compared += 1
+    assert compared > 50
