@@ -81,8 +81,8 @@ def _accept(writes: Writes, links: Chains, base: Base, shapes: dict[str, Shape])
         told = told_of(shape, view, base, writes)
         lines = _lines(writes, links, base, accepted)
         accepted &= _linear(lines, told, base, writes, links)
-        accepted &= _folds(lines, told, shape, writes, links, accepted)
-        _measure(found, lines, links, base, writes, accepted)
+        accepted &= _folds(lines, told, shape=shape, writes=writes, links=links, accepted=accepted)
+        _measure(found, lines, links=links, base=base, writes=writes, accepted=accepted)
         names = [name for name, yes in zip(writes.names, accepted.tolist(), strict=True) if yes]
         found.names += names
         if len(names) == sum(name[0] == view for name in writes.names) and not told.strangers:
@@ -226,7 +226,9 @@ def _visible_changes(told: Told, base: Base, many: int) -> Ints:
     return counts.astype(np.int64)
 
 
-def _folds(lines: _Lines, told: Told, shape: Shape, writes: Writes, links: Chains, accepted: Flags) -> Flags:
+def _folds(
+    lines: _Lines, told: Told, *, shape: Shape, writes: Writes, links: Chains, accepted: Flags
+) -> Flags:
     """C4 and C5: each row is the fold of what is held; all changes absorbed, so the last is the final one."""
     result = np.ones(len(writes.names), dtype=np.bool_)
     order = links.order
@@ -298,7 +300,7 @@ def _running(lines: _Lines, told: Told, values: Ints, order: Ints, first: Ints) 
 
 
 def _measure(
-    found: Accepted, lines: _Lines, links: Chains, base: Base, writes: Writes, accepted: Flags
+    found: Accepted, lines: _Lines, *, links: Chains, base: Base, writes: Writes, accepted: Flags
 ) -> None:
     """Measure staleness along the recorded order: what had returned before a write was called, less what is
     held.

@@ -1,0 +1,305 @@
+"""How fast the judge is, beside Porcupine in the same run: `make bench B=judge` (or with --small, in a
+minute).
+
+Everything is made here: certified histories as NDJSON, versioned test-and-sets as plain lines that both
+sides read, register logs with non-unique values and one percent unknown outcomes. Ours runs in a process of
+its own for each case, so that peak memory is of that case alone. Compare ratios on one machine, never
+seconds across machines.
+"""
+
+import argparse
+import json
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from cvs.checker.columns import NONE, Numbering, Writes, chains
+from cvs.checker.foreign import parse
+from cvs.checker.search import linearizable
+from cvs.checker.verdict import worst
+from cvs.history import events as ev
+from cvs.model.definitions import definition_to_json
+from cvs.model.expressions import Column
+from cvs.model.views import Aggregate, AggregateColumn, AggregateFunction, Named, Scan, ViewDefinition
+
+HERE = Path(__file__).resolve().parent
+LOGS = HERE.parents[1] / "shared" / "histories" / "porcupine"
+ENCODE = msgspec.json.Encoder().encode
+SUM = ViewDefinition(
+    name="v",
+    key=("x",),
+    relation=Aggregate(
+        source=Scan(table="r", alias="r"),
+        group=(Named(name="x", expression=Column("r.x")),),
+        aggregates=(AggregateColumn(name="sum", function=AggregateFunction.SUM, argument=Column("r.y")),),
+    ),
+)
+
+
+def certified(path: Path, writes: int, records: int) -> None:
+    """A right run of SUM by group: a base update and the test-and-set that absorbs it, in turn."""
+    chance = random.Random(1)
+    sums: dict[int, int] = {}
+    values: dict[int, int] = {}
+    versions: dict[int, int] = {}
+    signed: dict[int, int] = {}
+    with path.open("wb") as file:
+        put: Callable[[Any], Any] = lambda event: file.write(ENCODE(event) + b"\n")  # noqa: E731
+        put(ev.RunStarted(process="w", time=0, run="bench", views=(definition_to_json(SUM),)))
+        for manager in range(4):
+            put(ev.RunStarted(process=f"m{manager}", time=0, run="bench"))
+        for number in range(1, writes + 1):
+            key = chance.randrange(records * 10)
+            group, value, now = key % records, chance.randrange(1000), number * 40
+            version = versions[key] = versions.get(key, 0) + 1
+            row = {"k": key, "x": group, "y": value}
+            put(
+                ev.BaseUpdateCalled(
+                    process="w", time=now, operation=number, table="r", key=(key,), version=version, row=row
+                )
+            )
+            put(ev.BaseUpdateReturned(process="w", time=now + 10, operation=number, outcome="applied"))
+            sums[group] = sums.get(group, 0) + value - values.get(key, 0)
+            values[key] = value
+            last = signed.get(group, 0)
+            signed[group] = last + 1
+            line = ev.Absorbed(table="r", key=(key,), from_version=version - 1, to_version=version)
+            put(
+                ev.TestAndSetCalled(
+                    process=f"m{number % 4}", time=now + 20, operation=number, view="v", view_key=(group,),
+                    expected=(0, last, 0, True) if last else None, new=(0, last + 1, 0, True),
+                    row={"x": group, "sum": sums[group]}, absorbed=(line,),
+                )
+            )  # fmt: skip
+            put(
+                ev.TestAndSetReturned(
+                    process=f"m{number % 4}", time=now + 30, operation=number, outcome="applied"
+                )
+            )
+        put(ev.Quiescent(process="w", time=(writes + 2) * 40))
+
+
+def versioned(path: Path, operations: int, keys: int, clients: int, *, stale: bool) -> None:
+    """Versioned test-and-sets: lines `key called returned expected new`; overlapping as far as clients go."""
+    chance = random.Random(2)
+    version = [0] * keys
+    with path.open("w") as file:
+        for number in range(operations):
+            key = chance.randrange(keys)
+            point = number * 100
+            called, returned = (
+                point - chance.randrange(100 * clients),
+                point + chance.randrange(1, 100 * clients),
+            )
+            if stale and number == operations // 2:
+                called, returned = point + 200_000 * 100, point + 200_001 * 100
+            file.write(f"{key} {called} {returned} {version[key]} {version[key] + 1}\n")
+            version[key] += 1
+
+
+def registers(path: Path, operations: int, clients: int) -> None:
+    """A console log of one register: few values, so nothing is unique; one percent of outcomes unknown."""
+    chance = random.Random(3)
+    value: Any = None
+    lines: list[str] = []
+    pending: dict[int, tuple[str, str, str]] = {}
+    names = list(range(clients))
+    fresh = clients
+    while len(lines) < 2 * operations:
+        place = chance.randrange(clients)
+        process = names[place]
+        if process in pending:
+            f, argument, answer = pending.pop(process)
+            if answer == "info":
+                lines.append(f"INFO  jepsen.util - {process}\t:info\t:{f}\t:timed-out")
+                names[place], fresh = fresh, fresh + 1
+            else:
+                lines.append(f"INFO  jepsen.util - {process}\t:{answer}\t:{f}\t{argument}")
+            continue
+        f = chance.choice(("read", "write", "cas"))
+        old, new = chance.randrange(5), chance.randrange(5)
+        argument = {"read": "nil", "write": str(new), "cas": f"[{old} {new}]"}[f]
+        lines.append(f"INFO  jepsen.util - {process}\t:invoke\t:{f}\t{argument}")
+        answer = "ok"
+        if f == "read":
+            argument = "nil" if value is None else str(value)
+        elif f == "write" or value == old:
+            value = new
+        else:
+            answer = "fail"
+        pending[process] = (f, argument, "info" if f != "read" and chance.random() < 0.01 else answer)
+    path.write_text("\n".join(lines) + "\n")
+
+
+def read_versioned(path: Path) -> Writes:
+    rows = np.fromstring(path.read_text(), dtype=np.int64, sep=" ").reshape(-1, 5)
+    known, record = np.unique(rows[:, 0], return_inverse=True)
+    zero = np.zeros(len(rows), dtype=np.int64)
+    return Writes(
+        calls=[], record=record, names=[("v", (int(k),)) for k in known], numbering=Numbering(),
+        expected=np.where(rows[:, 3] == 0, NONE, rows[:, 3] << 15 | 1), new=rows[:, 4] << 15 | 1, seen=zero +
+        NONE, outcome=zero, called=rows[:, 1], returned=rows[:, 2],
+    )  # fmt: skip
+
+
+def ours(kind: str, paths: list[str]) -> None:
+    """Judge in a process of its own; print seconds of parsing and checking, verdict and peak memory."""
+    begin = time.perf_counter()
+    if kind == "audit":
+        from cvs.report.audit import audit
+
+        start = time.process_time()
+        document, _, _ = audit([Path(paths[0])])
+        told = {"parse": 0.0, "check": time.perf_counter() - begin, "cpu": time.process_time() - start}
+        told["verdict"] = document["granularities"][0]["level"]["proved"]
+    elif kind == "tas":
+        writes = read_versioned(Path(paths[0]))
+        parsed = time.perf_counter()
+        good = bool(chains(writes).accepted.all())
+        told = {
+            "parse": parsed - begin,
+            "check": time.perf_counter() - parsed,
+            "verdict": "Ok" if good else "Illegal",
+        }
+    else:
+        parse_seconds, verdicts = 0.0, {}
+        for path in paths:
+            start = time.perf_counter()
+            foreign = parse(Path(path).read_text(), where=path)
+            parse_seconds += time.perf_counter() - start
+            found = worst(
+                linearizable(each, foreign.initial, budget=2_000_000).verdict
+                for each in foreign.registers.values()
+            )
+            verdicts[path] = {"holds": "Ok", "violated": "Illegal", "undecided": "Unknown"}[found.value]
+        whole = time.perf_counter() - begin
+        told = {"parse": parse_seconds, "check": whole - parse_seconds, "verdict": verdicts}
+    told["mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(json.dumps(told))
+
+
+def alone(kind: str, *paths: Path) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--ours", kind, *map(str, paths)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    told: dict[str, Any] = json.loads(answer.stdout)
+    return told
+
+
+def porcupine(folder: Path) -> Path | None:
+    """Build the driver; None where there is no Go (then only ours is measured, and the page says so)."""
+    if shutil.which("go") is None:
+        return None
+    target = folder / "porcupine"
+    subprocess.run(["go", "build", "-o", str(target), "."], cwd=HERE / "porcupine", check=True)
+    return target
+
+
+def theirs(driver: Path, *arguments: str, limit: int = 180, memory: int = 6 << 30) -> list[dict[str, Any]]:
+    def cap() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+
+    try:
+        answer = subprocess.run(
+            [str(driver), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=limit,
+            preexec_fn=cap,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return [{"verdict": f"more than {limit} s", "parse": 0.0, "check": float(limit)}]
+    if answer.returncode:
+        return [{"verdict": f"out of {memory >> 30} GiB", "parse": 0.0, "check": float("nan")}]
+    return [json.loads(line) for line in answer.stdout.splitlines()]
+
+
+def bench(folder: Path, *, small: bool) -> Iterable[str]:
+    yield "| case | ours parse s | ours check s | ours MiB | ours says | Porcupine parse s | check s | says |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for writes in (10_000, 100_000) if small else (10_000, 100_000, 1_000_000):
+        path = folder / "certified.ndjson"
+        certified(path, writes, max(1, writes // 100))
+        told = alone("audit", path)
+        yield (
+            f"| audit, {writes:,} certified test-and-sets, NDJSON {path.stat().st_size >> 20} MiB | | "
+            f"{told['check']:.1f} (cpu {told['cpu']:.1f}) | {told['mib']} | {told['verdict']} | | | |"
+        )
+        path.unlink()
+    driver = porcupine(folder)
+    cases = [(100_000, 100, 10, False), (20_000, 1, 10, False), (20_000, 1, 10, True)]
+    if not small:
+        cases += [
+            (1_000_000, 1_000, 10, False),
+            (100_000, 1, 10, True),
+            (1_000_000, 1, 20, False),
+            (1_000_000, 1, 20, True),
+        ]
+    for operations, keys, clients, stale in cases:
+        path = folder / "versioned.txt"
+        versioned(path, operations, keys, clients, stale=stale)
+        told = alone("tas", path)
+        peer = (
+            theirs(driver, "-tas", str(path))[0]
+            if driver
+            else {"parse": 0.0, "check": 0.0, "verdict": "no Go here"}
+        )
+        yield (
+            f"| {operations:,} versioned test-and-sets, {keys:,} keys, {clients} clients"
+            f"{', one stale' if stale else ''} "
+            f"| {told['parse']:.2f} | {told['check']:.2f} | {told['mib']} | {told['verdict']} "
+            f"| {peer['parse']:.2f} | {peer['check']:.2f} | {peer['verdict']} |"
+        )
+    logs = sorted(LOGS.glob("etcd_*.log")) if LOGS.exists() else []
+    made = []
+    for number, operations in enumerate((300, 1_000, 3_000)):
+        made.append(folder / f"made_{number}.log")
+        registers(made[-1], operations, 5)
+    for title, paths in (("recorded etcd registers", logs), ("made registers, 1 % unknown", made)):
+        if not paths:
+            yield f"| {title}: not on this machine | | | | | | | |"
+            continue
+        told = alone("registers", *paths)
+        peers = theirs(driver, *map(str, paths)) if driver else []
+        decided = sum(v != "Unknown" for v in told["verdict"].values())
+        by_file = {p.get("file"): p["verdict"] for p in peers}
+        wrong = [
+            f
+            for f, v in told["verdict"].items()
+            if v != "Unknown" and by_file.get(f, v) not in (v, "Unknown")
+        ]
+        assert not wrong, f"the two disagree on {wrong}"
+        yield (
+            f"| {len(paths)} {title} | {told['parse']:.2f} | {told['check']:.2f} | {told['mib']} | {decided} decided "
+            f"| {sum(p['parse'] for p in peers):.2f} | {sum(p['check'] for p in peers):.2f} "
+            f"| {sum(p['verdict'] in ('Ok', 'Illegal') for p in peers)} decided |"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--ours", nargs="+")
+    options = parser.parse_args()
+    if options.ours:
+        ours(options.ours[0], options.ours[1:])
+        return
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start\n")
+    with tempfile.TemporaryDirectory() as folder:
+        for line in bench(Path(folder), small=options.small):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
