@@ -34,7 +34,8 @@ from cvs.model.expressions import Column
 from cvs.model.views import Aggregate, AggregateColumn, AggregateFunction, Named, Scan, ViewDefinition
 
 HERE = Path(__file__).resolve().parent
-LOGS = HERE.parents[1] / "shared" / "histories" / "porcupine"
+BESIDE = HERE.parents[1] / "shared" / "histories" / "porcupine"
+LOGS = BESIDE if BESIDE.exists() else HERE.parent / "tests" / "histories" / "porcupine"
 ENCODE = msgspec.json.Encoder().encode
 SUM = ViewDefinition(
     name="v",

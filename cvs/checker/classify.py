@@ -145,7 +145,7 @@ def subjects_of(view: ViewRun, index: Index, judgement: Judgement) -> Iterable[S
         yield from _subjects_from_reads(view)
         return
     states: dict[Key, list[State]] = {}
-    uncertain = False
+    uncertain = ambiguous = False
     start = _assumed_start(view, index, judgement.run)
     for key in sorted(view.records.keys() | index.touching.keys() | start.keys(), key=repr):
         record = view.records.get(key, ViewRecord(key=key))
@@ -154,7 +154,7 @@ def subjects_of(view: ViewRun, index: Index, judgement: Judgement) -> Iterable[S
         if not record.known and key in start:
             states[key][0].value = start[key]
         loose = _loose_end(record, check)
-        uncertain = uncertain or loose
+        uncertain, ambiguous = uncertain or loose, ambiguous or check.ambiguous
         yield Subject(
             view=view.name,
             granularity="record",
@@ -162,6 +162,7 @@ def subjects_of(view: ViewRun, index: Index, judgement: Judgement) -> Iterable[S
             states=states[key],
             ordered=check.verdict is not Verdict.VIOLATED,
             final_uncertain=loose,
+            ambiguous=check.ambiguous,
         )
     whole = _whole(states)
     yield Subject(
@@ -171,6 +172,7 @@ def subjects_of(view: ViewRun, index: Index, judgement: Judgement) -> Iterable[S
         states=whole,
         ordered=mark_quiet(whole),
         final_uncertain=uncertain,
+        ambiguous=ambiguous,
     )
     commits = [(epoch, event, time) for event, epoch, time in judgement.run.commits]
     snapshots = _at_commits(view, states, commits, judgement) if commits else _snapshot_reads(view)

@@ -82,9 +82,12 @@ class _Case:
         """Re-evaluate every cut the certificates name (C4)."""
         self.cuts = tuple(self.lattice.compress(cut) for cut in self.lineage.cuts)
         for cut, state, fits in zip(self.cuts, self.problem.states, self.lineage.explained, strict=True):
-            self.explained.append(fits and self.problem.meaning(cut) == state)
+            self.explained.append(fits and not self.subject.ambiguous and self.problem.meaning(cut) == state)
 
     def _try(self, decide: Decider, problem: search.Problem | None = None) -> Answer:
+        if self.subject.ambiguous:
+            why = "which of two test-and-sets with unknown outcomes took effect is not known"
+            return Verdict.UNDECIDED, None, "value", why
         if not self.lattice.known:
             return Verdict.UNDECIDED, None, "value", "part of the base log is missing"
         try:

@@ -46,9 +46,28 @@ Counts = tuple[int, ...]
 Spot = tuple[Hashable, int]
 
 
+BEAMS = (8, 64, 512, 4_096, 1 << 60)
+"""How many configurations one pass keeps. A narrow pass that gets through has found an order; one that does
+not proves nothing unless it never had to drop any, so the next one is wider."""
+
+
 def linearizable(operations: Iterable[Operation], initial: Hashable, *, budget: int = 1_000_000) -> Searched:
     """Search for an order of the operations that time and the register allow."""
-    walk = _Walk(initial, Budget(budget))
+    moments = _moments(operations)
+    spent = 0
+    for beam in BEAMS:
+        walk = _Walk(initial, Budget(budget - spent), beam)
+        found = _pass(walk, moments, budget)
+        spent = budget - walk.budget.left
+        if found.verdict is not Verdict.VIOLATED or not walk.dropped:
+            break
+    return found
+
+
+def _moments(operations: Iterable[Operation]) -> list[tuple[int, int, int, Operation]]:
+    """Return calls and returns in the order of time; intervals are closed, so at one instant calls come
+    first.
+    """
     moments: list[tuple[int, int, int, Operation]] = []
     for number, operation in enumerate(operations):
         if operation.returned >= ENDLESS and operation.kind in (READ, DIFFERS):
@@ -57,6 +76,11 @@ def linearizable(operations: Iterable[Operation], initial: Hashable, *, budget: 
         if operation.returned < ENDLESS:
             moments.append((operation.returned, 1, number, operation))
     moments.sort(key=lambda m: m[:3])
+    return moments
+
+
+def _pass(walk: "_Walk", moments: list[tuple[int, int, int, Operation]], budget: int) -> Searched:
+    """Walk once through time with the configurations that the beam leaves."""
     try:
         for _, returns, number, operation in moments:
             if not returns:
@@ -89,6 +113,8 @@ def _unlink(link: Link) -> tuple[int, ...]:
 class _Walk:
     initial: Hashable
     budget: Budget
+    beam: int
+    dropped: bool = False
     configurations: dict[Spot, list[tuple[Counts, Link]]] = field(default_factory=dict)
     bits: dict[int, int] = field(default_factory=dict)  # number -> bit of a pending operation
     free: list[int] = field(default_factory=list)
@@ -98,6 +124,8 @@ class _Walk:
     pending: dict[int, Operation] = field(default_factory=dict)
     classes: dict[tuple[int, Hashable, Hashable], int] = field(default_factory=dict)
     crashed: list[tuple[Operation, int]] = field(default_factory=list)
+    swaps: dict[Hashable, list[int]] = field(default_factory=dict)  # crashed ones, by the value they need
+    always: list[int] = field(default_factory=list)  # crashed ones that need no value
     furthest: Link = None
     depth: int = -1
 
@@ -111,6 +139,9 @@ class _Walk:
             place = self.classes.setdefault(name, len(self.crashed))
             if place == len(self.crashed):
                 self.crashed.append((operation, 0))
+                (self.swaps.setdefault(operation.a, []) if operation.kind == SWAP else self.always).append(
+                    place
+                )
             self.crashed[place] = (operation, self.crashed[place][1] + 1)
             return
         bit = self.free.pop() if self.free else 1 << len(self.bits)
@@ -138,17 +169,22 @@ class _Walk:
         bit = self.bits.pop(number)
         after: dict[Spot, list[tuple[Counts, Link]]] = {}
         seen: dict[Spot, list[tuple[Counts, Link]]] = {}
-        stack = [
-            (spot, counts, link)
-            for spot, variants in self.configurations.items()
-            for counts, link in variants
-        ]
-        spend = self.budget.spend
-        while stack:
+        waiting: dict[int, list[tuple[Spot, Counts, Link]]] = {}
+        for spot, variants in self.configurations.items():
+            for counts, link in variants:
+                waiting.setdefault(sum(counts), []).append((spot, counts, link))
+        spend, made = self.budget.spend, 0
+        while waiting:
+            cost = min(waiting)
+            stack = waiting[cost]
+            if not stack or made >= self.beam:
+                self.dropped = self.dropped or bool(stack)
+                del waiting[cost]
+                continue
             (value, mask), counts, link = stack.pop()
             spend()
             if mask & bit:
-                self._add(after, (value, mask & ~bit), counts, link)
+                made += self._add(after, (value, mask & ~bit), counts, link)
                 continue
             if not self._add(seen, (value, mask), counts, link):
                 continue
@@ -157,13 +193,15 @@ class _Walk:
                     moved = _moved(mover, value)
                     if moved is not None:
                         stack.append(self._settle(moved[0], mask | other, counts, (mover.event, link)))
-            for place, (mover, available) in enumerate(self.crashed):
+            for place in (*self.swaps.get(value, ()), *self.always):
+                mover, available = self.crashed[place]
                 used = counts[place] if place < len(counts) else 0
                 moved = _moved(mover, value)
                 if used < available and moved is not None and moved[0] != value:
                     padded = (*counts, *(0,) * (place + 1 - len(counts)))
                     spent = (*padded[:place], used + 1, *padded[place + 1 :])
-                    stack.append(self._settle(moved[0], mask, spent, (mover.event, link)))
+                    settled = self._settle(moved[0], mask, spent, (mover.event, link))
+                    waiting.setdefault(cost + 1, []).append(settled)
         operation = self.pending.pop(bit)
         self.movers.pop(bit, None)
         self.differs.pop(bit, None)

@@ -23,6 +23,7 @@ class ChainCheck:
     order: list[Attempt]
     verdict: Verdict = Verdict.HOLDS
     problems: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
+    ambiguous: bool = False  # two unknown writes leave one signature: either may be the one that was seen
 
     def violated(self, why: str, *events: int) -> None:
         """Add a contradiction."""
@@ -50,7 +51,8 @@ class _Item:
 
 def check_record(record: ViewRecord) -> ChainCheck:
     """Check one view record."""
-    observed = _observed(record)
+    left = {a.new for a in record.attempts if a.outcome is OutcomeKind.APPLIED}
+    observed = _observed(record, left) - left  # what an applied one left needs no unknown one to explain it
     successors: dict[Scalars | None, list[Attempt]] = defaultdict(list)
     for attempt in record.attempts:
         applied = attempt.outcome is OutcomeKind.APPLIED
@@ -64,14 +66,16 @@ def check_record(record: ViewRecord) -> ChainCheck:
     return check
 
 
-def _observed(record: ViewRecord) -> set[Scalars | None]:
+def _observed(record: ViewRecord, left: set[Scalars]) -> set[Scalars | None]:
     seen: set[Scalars | None] = {a.seen for a in record.attempts if a.seen is not None}
     seen |= {a.expected for a in record.attempts if a.outcome is OutcomeKind.APPLIED}
     seen |= {r.signature for r in record.reads if r.signature is not None}
     grows = True
     while grows:  # an unknown write known to have happened had seen what it expected
         before = len(seen)
-        seen |= {a.expected for a in record.attempts if a.outcome is OutcomeKind.UNKNOWN and a.new in seen}
+        seen |= {
+            a.expected for a in record.attempts if a.outcome is OutcomeKind.UNKNOWN and a.new in seen - left
+        }
         grows = len(seen) > before
     return seen
 
@@ -97,6 +101,8 @@ def _walk(
         if any(o.new != first.new or o.outcome is first.outcome is OutcomeKind.APPLIED for o in others):
             events = tuple(sorted(a.event for a in options))
             check.violated("two test-and-sets applied on one signature: one of them is lost", *events)
+        if any((o.row, o.absorbed) != (first.row, first.absorbed) for o in others if o.new == first.new):
+            check.ambiguous = check.ambiguous or first.outcome is OutcomeKind.UNKNOWN
         check.order.append(first)
         if first.new in positions:
             check.violated("a signature was left twice", first.event)

@@ -37,6 +37,7 @@ class Subject:
     states: list[State]
     ordered: bool = True  # the order of the states is certain
     final_uncertain: bool = False  # an unknown test-and-set could still have followed
+    ambiguous: bool = False  # which of two unknown test-and-sets made a state is not known
 
 
 @dataclass(slots=True, kw_only=True)

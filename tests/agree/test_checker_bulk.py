@@ -1,4 +1,5 @@
-"""The bulk path against the exact judge: what it accepts is complete; damaged runs are never accepted whole."""
+"""The bulk path against the exact judge: what it accepts is complete; damaged runs are never accepted
+whole."""
 
 import random
 from typing import Any

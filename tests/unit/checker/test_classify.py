@@ -169,3 +169,15 @@ def test_an_unknown_write_that_was_seen_did_happen() -> None:
     run.write("a", group("a", 9, 1), [], expected=None, outcome="rejected", returned=(0, 1, 0, True))
     found = judged(run.rest())
     assert str(found.level()) == "complete"
+
+
+def test_two_unknown_writes_with_one_signature_leave_open_which_was_seen() -> None:
+    run = Recorder()
+    run.base("k1", {"x": "a", "y": 5})
+    run.base("k2", {"x": "a", "y": 7})
+    run.write("a", group("a", 5, 1), [("k1", 0, 1)], outcome="unknown")
+    run.write("a", group("a", 7, 1), [("k2", 0, 1)], outcome="unknown", process="m2")
+    run.write("a", None, expected=None, outcome="rejected", returned=(0, 1, 0, True))
+    found = judged(run.rest())
+    assert {f.verdict for f in found.of("strong", "record")} == {Verdict.UNDECIDED}
+    assert found.of("linearizability", "record")[0].verdict is Verdict.HOLDS
