@@ -109,6 +109,7 @@ class Assembler:
                     for key in self._keys(view, table, before) | self._keys(view, table, now):
                         touched[view.definition.name].setdefault(key, {})[record] = version
             self._apply(table, record, now)
+        self._join_partners(touched)
         found: list[Any] = []
         for table, record, version, _, _ in moves:
             self._operation += 1
@@ -158,6 +159,25 @@ class Assembler:
         others = {name: list(self._base[name].values()) for name in view.tables if name != table}
         found = recompute(view.definition, {**others, table: [row]}, self._tables)
         return {tuple(record[name] for name in view.key) for record in found.values()}
+
+    def _join_partners(self, touched: dict[str, dict[Values, dict[BaseRecord, int]]]) -> None:
+        """Add, for views of several tables, the records a touched view record joins with, or once did.
+
+        A record that joined under the key before may have moved on while its partner was elsewhere; when the
+        partner comes back, the view record must hold the newer version too.
+        """
+        for view in self._views.values():
+            keys = touched[view.definition.name]
+            if len(view.tables) < 2 or not keys:
+                continue
+            for table in view.tables:
+                for key, row in self._base[table].items():
+                    record = (table, key)
+                    for shown in self._keys(view, table, row) & keys.keys():
+                        keys[shown].setdefault(record, self._known[record])
+            for shown, record in view.held:
+                if shown in keys:
+                    keys[shown].setdefault(record, self._known[record])
 
     def _apply(self, table: str, record: BaseRecord, now: Row | None) -> None:
         if now is None:

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from cvs.capture.changes import Change, TableDefinition
 from cvs.capture.feed import Feed
+from cvs.programs.delta import StaleDriverError
 from cvs.programs.epoch import Control, Deadline, Pin, check_ours, commit, next_pin, pin_next, read_control
 from cvs.programs.epoch_run import EpochResult, Program, run_epoch
 from cvs.programs.stage_bucket import ALL_RULES, Rules, drive
@@ -97,6 +98,10 @@ class Pipeline:
         self.control = drive(commit(control, self.next_pin(control.pin)), self.door)
         self._took("commit", started)
         self._check(self.control)
+        if self.control.committed > control.pin.epoch:
+            raise StaleDriverError(
+                f"epoch {control.pin.epoch} was committed by another driver, which is at {self.control.committed}"
+            )
         for watcher in self.watchers:
             watcher.committed(self.control)
         self.feed.hold(self.recipe.names.keyspace, control.pin.until)
