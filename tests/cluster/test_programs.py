@@ -12,8 +12,8 @@ from cvs.suite.contention import Contention, contended
 pytestmark = [pytest.mark.cluster]
 
 RUNS = [
-    Contention(view="count-sum-avg-min-max", seed=2, groups=2),
-    Contention(view="projection-moving-key", seed=3, remember=False),
+    Contention(view="count-sum-avg-min-max", seed=2, updates=120),
+    Contention(view="projection-moving-key", seed=3, remember=False, updates=160),
 ]
 
 
@@ -40,7 +40,7 @@ def test_eight_managers_reach_the_predicted_level_through_kills(
 ) -> None:
     """Signature-based programs end strong per record, whoever is killed and whatever comes again."""
     finished = contended(address, keyspace, plan, tmp_path)
-    document, _, _ = audit([tmp_path], expected={"record": "strong"})
+    document, _, _ = audit([tmp_path], expected={"record": "strong"}, budget=5_000)
     assert document["exit_code"] == 0, document
     assert finished.kills > 0
     assert finished.entries == plan.updates
