@@ -1,6 +1,7 @@
 """A big history as columns: what the fast judge needs of test-and-sets and reads, as NumPy arrays.
 
-Only the fields named here are looked at; keys stay bytes until the last moment. The file is trusted to be valid: `validate.py` says whether it is.
+Only the fields named here are looked at; keys stay bytes until the last moment. The file is trusted to be
+valid: `validate.py` says whether it is.
 """
 
 from collections.abc import Iterable, Iterator
