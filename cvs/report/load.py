@@ -12,7 +12,8 @@ import msgspec
 
 from cvs.checker.foreign import Foreign, parse, recognized
 from cvs.errors import HistoryError
-from cvs.history.codec import digest, plain_bytes
+from cvs.history import parquet
+from cvs.history.codec import digest, history_bytes, plain_bytes
 from cvs.history.events import AnyEvent, RunStarted
 from cvs.history.merge import merged, typed
 from cvs.history.validate import Checked, checked, require_valid
@@ -44,8 +45,12 @@ def load(paths: Iterable[Path]) -> Loaded:
     loaded = Loaded(name=files[0].stem)
     found: list[Checked] = []
     for file in files:
-        data = plain_bytes(_read(file), where=str(file))
-        loaded.files.append({"file": str(file), "digest": digest(data), "bytes": len(data)})
+        raw = _read(file)
+        loaded.files.append({"file": str(file), "digest": digest(raw), "bytes": len(raw)})
+        if raw[:4] == b"PAR1":
+            found.append(checked(history_bytes(_of_parquet(raw, str(file))), str(file)))
+            continue
+        data = plain_bytes(raw, where=str(file))
         if recognized(data[:4000].decode(errors="replace")):
             if len(files) > 1:
                 raise HistoryError(
@@ -64,6 +69,18 @@ def load(paths: Iterable[Path]) -> Loaded:
     return loaded
 
 
+def _of_parquet(data: bytes, file: str) -> Iterable[Any]:
+    """Read the events of a Parquet file, as `cvs convert` writes them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        for batch in pq.ParquetFile(pa.BufferReader(data)).iter_batches():
+            yield from parquet.events_of(batch)
+    except (pa.ArrowException, OSError) as damage:
+        raise HistoryError(f"damaged Parquet: {damage}", where=file) from None
+
+
 def _quick(data: bytes, file: str) -> Checked:
     """Read a large file line by line only; a line that is wrong brings the full examination."""
     if b'"$' in data:  # values that JSON has no form for: each line goes through the codec
@@ -76,7 +93,9 @@ def _quick(data: bytes, file: str) -> Checked:
 
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
-        return sorted(p for p in path.rglob("*") if p.is_file() and ".ndjson" in p.name)
+        return sorted(
+            p for p in path.rglob("*") if p.is_file() and (".ndjson" in p.name or p.suffix == ".parquet")
+        )
     return [path]
 
 

@@ -89,6 +89,15 @@ def test_compressed_histories(pack: object, good_run: Path, tmp_path: Path) -> N
     assert run(["audit", str(packed), "--expect", "complete"]) == ExitCode.MET
 
 
+def test_what_convert_writes_audit_reads(good_run: Path, tmp_path: Path, capsys: Output) -> None:
+    target = tmp_path / "run.parquet"
+    assert run(["convert", str(good_run), "--to", str(target)]) == ExitCode.MET
+    assert run(["audit", str(target), "--expect", "complete"]) == ExitCode.MET
+    target.write_bytes(target.read_bytes()[:200])
+    assert run(["audit", str(target)]) == ExitCode.BAD_INPUT
+    assert "damaged Parquet" in capsys.readouterr().err
+
+
 def test_damaged_files_end_in_a_message_and_code_4(bad_run: Path, tmp_path: Path, capsys: Output) -> None:
     whole = bad_run.read_bytes()
     packed = gzip.compress(whole)
