@@ -15,7 +15,8 @@ A stage says what it needs by asking for it: a row it may not know yet raises `N
 that too, under the same signature, before it computes again.
 """
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from bisect import bisect_left, insort
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -148,6 +149,8 @@ class State:
     prefixes: set[bytes]
     everything: bool = False
     changed: dict[bytes, bytes | None] = field(default_factory=dict)
+    _ordered: list[bytes] = field(default_factory=list)  # keys of `rows`; made when first needed
+    _touched: list[bytes] = field(default_factory=list)  # keys of `changed`
 
     def want(self, keys: Iterable[bytes] = (), prefixes: Iterable[bytes] = ()) -> None:
         """Say what will be asked for, so that it is read at once."""
@@ -164,20 +167,32 @@ class State:
         return self.changed[key] if key in self.changed else self.rows.get(key)
 
     def under(self, prefix: bytes) -> dict[bytes, bytes]:
-        """Return all rows whose key begins with a prefix."""
+        """Return all rows whose key begins with a prefix; their neighbours in key order are not looked at."""
         self.want(prefixes=(prefix,))
-        found = {k: v for k, v in self.rows.items() if k.startswith(prefix)}
-        for key, value in self.changed.items():
-            if key.startswith(prefix):
-                if value is None:
-                    found.pop(key, None)
-                else:
-                    found[key] = value
+        if len(self._ordered) != len(self.rows):
+            self._ordered = sorted(self.rows)
+        found = {key: self.rows[key] for key in _beginning(self._ordered, prefix)}
+        for key in _beginning(self._touched, prefix):
+            value = self.changed[key]
+            if value is None:
+                found.pop(key, None)
+            else:
+                found[key] = value
         return found
 
     def put(self, key: bytes, value: bytes | None) -> None:
         """Give a row a value, or (None) let it go."""
+        if key not in self.changed:
+            insort(self._touched, key)
         self.changed[key] = value
+
+
+def _beginning(ordered: list[bytes], prefix: bytes) -> Iterator[bytes]:
+    """Yield the keys of an ordered list that begin with a prefix."""
+    for at in range(bisect_left(ordered, prefix), len(ordered)):
+        if not ordered[at].startswith(prefix):
+            return
+        yield ordered[at]
 
 
 class Compute(Protocol):
