@@ -22,6 +22,7 @@ VERSIONS = (
 )  # 4.0 and 5.0 serialisation; a node of 5.0 writes 7 unless storage_compatibility_mode is NONE
 MARKER_BYTES = 8
 ENTRY_OVERHEAD_BYTES = 12
+HEADER_JSON_MAX = 1 << 14  # names of a compressor and a cipher: a few hundred bytes
 NAME = re.compile(r"CommitLog-(\d+)-(\d+)\.log$")
 
 _pair = struct.Struct(">II")
@@ -70,6 +71,8 @@ def read_header(data: bytes, segment: int) -> Header | None:
     if len(data) < 14 or not any(data[:14]):
         return None
     version, found, size = struct.unpack_from(">iqH", data)
+    if size > HEADER_JSON_MAX:
+        raise DamagedSegmentError("this is not the header of this segment", segment=segment, offset=0)
     if len(data) < 18 + size:
         return None
     parameters = data[14 : 14 + size]

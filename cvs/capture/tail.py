@@ -56,7 +56,11 @@ class OpenSegment:
         self.index_path = path.with_name(path.name.replace(".log", "_cdc.idx"))
         self.had_index = False
         self._file = os.open(path, os.O_RDONLY)
-        self.size = os.fstat(self._file).st_size
+
+    @property
+    def size(self) -> int:
+        """Return the file's size now (a memory-mapped segment has its full size from the start)."""
+        return os.fstat(self._file).st_size
 
     def read(self, offset: int, size: int) -> bytes:
         """Read bytes at an offset."""

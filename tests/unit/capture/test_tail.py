@@ -1,0 +1,172 @@
+"""The tail over a folder that a test fills: durable offsets, empty index files, resume at every point, gaps."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from cvs.capture.changes import Kind
+from cvs.capture.clock import StreamClock
+from cvs.capture.folder import FolderFeed
+from cvs.capture.segment import DamagedSegmentError
+from cvs.capture.tail import Tail
+from tests.unit.capture.segments import PAYLOADS, RECORDED, SEGMENT, decoder, header, segment
+
+CHANGES = len(RECORDED["expected"])
+
+
+class Folder:
+    """A cdc_raw folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir()
+
+    def put(self, number: int, data: bytes, index: str | None) -> None:
+        (self.path / f"CommitLog-7-{number}.log").write_bytes(data)
+        self.index(number, index)
+
+    def index(self, number: int, text: str | None) -> None:
+        if text is not None:
+            (self.path / f"CommitLog-7-{number}_cdc.idx").write_text(text)
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in self.path.iterdir())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path / "cdc_raw")
+
+
+def tail_of(
+    folder: Folder, feed: FolderFeed, *, blocks_writes: bool = True, acknowledges: bool = True
+) -> Tail:
+    log = decoder()
+    clock = StreamClock(acknowledges_after_sync=acknowledges, counts=log.counts)
+    return Tail(folder.path, feed=feed, stream="n1", decoder=log, clock=clock, blocks_writes=blocks_writes)
+
+
+def data_of(number: int, *payloads: bytes) -> bytes:
+    return segment([[payload] for payload in payloads], number=number)
+
+
+def test_only_what_the_index_calls_durable_is_read(folder: Folder, tmp_path: Path) -> None:
+    feed = FolderFeed(tmp_path / "feed")
+    data = data_of(SEGMENT, *PAYLOADS[:3])
+    first_end = len(data_of(SEGMENT, PAYLOADS[0])) - 64
+    folder.put(SEGMENT, data, None)
+    tail = tail_of(folder, feed)
+    assert tail.step(1_000_000) == 0
+    folder.index(SEGMENT, str(first_end))
+    one = tail.step(2_000_000)
+    assert one >= 1
+    folder.index(SEGMENT, "")  # being rewritten: nothing is known, the clock stands
+    clock = tail.head.clock
+    assert (tail.step(3_000_000), tail.head.clock) == (0, clock)
+    folder.index(SEGMENT, str(len(data) - 64))
+    assert tail.step(4_000_000) > 0
+    assert tail.head.clock == 4_000_000
+
+
+def test_a_superseded_segment_is_read_to_its_end_and_deleted(folder: Folder, tmp_path: Path) -> None:
+    feed = FolderFeed(tmp_path / "feed")
+    folder.put(SEGMENT, data_of(SEGMENT, *PAYLOADS[:7]), "30")
+    folder.put(SEGMENT + 1, data_of(SEGMENT + 1, *PAYLOADS[7:]), "999999")
+    tail = tail_of(folder, feed)
+    assert tail.step(1) == CHANGES
+    assert folder.names() == [f"CommitLog-7-{SEGMENT + 1}.log", f"CommitLog-7-{SEGMENT + 1}_cdc.idx"]
+    assert tail.head.source.segment == SEGMENT + 1
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_ended_anywhere_and_started_again_every_change_comes_in_order(
+    folder: Folder, tmp_path: Path, seed: int
+) -> None:
+    """The log grows bit by bit; capture ends and starts at random: nothing lost, first appearances in order."""
+    chooser = random.Random(seed)
+    feed = FolderFeed(tmp_path / "feed")
+    tail = tail_of(folder, feed)
+    for count in range(1, len(PAYLOADS) + 1):
+        number = SEGMENT + (count - 1) // 5
+        since = (count - 1) // 5 * 5
+        data = data_of(number, *PAYLOADS[since:count])
+        folder.put(number, data, f"{len(data) - 64}")
+        if count % 5 == 0:
+            folder.index(number, f"{len(data) - 64}\nCOMPLETED")
+        if chooser.random() < 0.6:
+            tail.step(count)
+        if chooser.random() < 0.4:
+            tail.close()
+            feed.close()
+            feed = FolderFeed(tmp_path / "feed")
+            tail = tail_of(folder, feed)
+    tail.step(99)
+    origins = [change.origin for change in feed.read("n1", 0, 1000)]
+    assert len(origins) == CHANGES
+    assert origins == sorted(origins)
+
+
+def test_a_segment_without_cdc_data_may_vanish(folder: Folder, tmp_path: Path) -> None:
+    feed = FolderFeed(tmp_path / "feed")
+    folder.put(SEGMENT, data_of(SEGMENT), None)
+    tail = tail_of(folder, feed)
+    tail.step(1)
+    (folder.path / f"CommitLog-7-{SEGMENT}.log").unlink()
+    folder.put(SEGMENT + 3, data_of(SEGMENT + 3, PAYLOADS[0]), "9999")
+    assert tail.step(2) == 1
+    assert tail.counters["segments without cdc data, gone unread"] == 2
+    assert tail.counters["gaps"] == 0
+
+
+def test_missing_ids_are_a_gap_where_the_node_may_drop_segments(folder: Folder, tmp_path: Path) -> None:
+    feed = FolderFeed(tmp_path / "feed")
+    folder.put(SEGMENT, data_of(SEGMENT, PAYLOADS[0]), "9999")
+    tail = tail_of(folder, feed, blocks_writes=False)
+    tail.step(1)
+    folder.put(SEGMENT + 3, data_of(SEGMENT + 3, PAYLOADS[0]), "9999")
+    tail.step(2)
+    kinds = [change.kind for change in feed.read("n1", 0, 10)]
+    assert kinds == [Kind.ROW, Kind.GAP, Kind.ROW]
+
+
+def test_damage_stops_the_tail_before_it_and_stays(folder: Folder, tmp_path: Path) -> None:
+    feed = FolderFeed(tmp_path / "feed")
+    data = bytearray(data_of(SEGMENT, PAYLOADS[0], PAYLOADS[0]))
+    data[-64 - 20] ^= 4
+    folder.put(SEGMENT, bytes(data), "9999")
+    tail = tail_of(folder, feed)
+    for _ in range(2):
+        with pytest.raises(DamagedSegmentError, match="checksum"):
+            tail.step(1)
+    assert len(folder.names()) == 2, "nothing of a damaged segment is deleted"
+
+
+def test_under_periodic_sync_the_clock_waits_for_what_is_visible(folder: Folder, tmp_path: Path) -> None:
+    """A write can be acknowledged before it is durable: the clock must not pass it before it is read."""
+    feed = FolderFeed(tmp_path / "feed")
+    one = data_of(SEGMENT, PAYLOADS[0])
+    two = data_of(SEGMENT, PAYLOADS[0], PAYLOADS[1])
+    durable = str(len(one) - 64)
+    folder.put(SEGMENT, one, durable)
+    tail = tail_of(folder, feed, acknowledges=False)
+    tail.step(1_000_000)
+    tail.step(2_000_000)
+    assert tail.head.clock == 2_000_000
+    log = folder.path / f"CommitLog-7-{SEGMENT}.log"
+    with log.open("r+b") as file:  # in place, as the node's memory map does
+        file.write(two[: len(two) - 64])
+    assert tail.step(3_000_000) == 0
+    assert tail.step(4_000_000) == 0
+    assert tail.head.clock == 2_000_000, "what is visible at 3 and 4 is not consumed"
+    folder.index(SEGMENT, str(len(two) - 64))
+    assert tail.step(5_000_000) >= 1
+    assert tail.head.clock >= 3_000_000
+
+
+def test_a_folder_without_segments_waits(folder: Folder, tmp_path: Path) -> None:
+    feed = FolderFeed(tmp_path / "feed")
+    tail = tail_of(folder, feed)
+    assert tail.step(1) == 0
+    folder.put(SEGMENT, header() + bytes(100), None)
+    assert tail.step(2) == 0
