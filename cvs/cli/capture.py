@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from cvs.capture.folder import FolderFeed
 from cvs.capture.node import NodeConnection
+from cvs.capture.opening import open_feed
 from cvs.capture.runner import Capture, Status
 from cvs.cli.output import json_option, print_json, talk
 
 
 @click.command(name="capture")
-@click.option("--feed", "folder", type=click.Path(path_type=Path), required=True, help="Folder of the feed.")
+@click.option("--feed", "name", required=True, help="A folder, or kafka://host:port/topic.")
 @click.option("--node", "address", default="127.0.0.1", show_default=True, help="CQL address of the node.")
 @click.option("--port", type=int, default=9042, show_default=True, help="CQL port of the node.")
 @click.option("--username", default="", help="CQL user; the password comes from CVS_CLUSTER_PASSWORD.")
@@ -26,7 +26,7 @@ from cvs.cli.output import json_option, print_json, talk
 @click.option("--once", is_flag=True, help="Take what the log has now, then end.")
 @json_option
 def command(
-    folder: Path,
+    name: str,
     address: str,
     port: int,
     username: str,
@@ -49,7 +49,7 @@ def command(
     Example:
       cvs capture --node 127.0.0.1 --feed ./feed
     """
-    feed = FolderFeed(folder)
+    feed = open_feed(name)
     connection = NodeConnection(address, port, username=username, password=password)
     wanted = (lambda definition: definition.capture and definition.full_name in tables) if tables else None
     capture = Capture(

@@ -2,7 +2,6 @@
 
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import click
@@ -10,7 +9,7 @@ import msgspec
 
 from cvs.capture.describe import describe
 from cvs.capture.feed import Feed
-from cvs.capture.folder import FolderFeed
+from cvs.capture.opening import open_feed
 from cvs.cli.output import console, json_option, print_json
 from cvs.errors import HistoryError
 
@@ -19,7 +18,7 @@ BATCH = 1000
 
 @click.group(name="feed")
 def command() -> None:
-    """Look into a feed of captured changes.
+    """Look into a feed of captured changes: a folder, or kafka://host:port/topic.
 
     \b
     Examples:
@@ -30,11 +29,11 @@ def command() -> None:
 
 
 @command.command(name="ls")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("name", metavar="FEED")
 @json_option
-def list_streams(folder: Path, as_json: bool) -> None:
+def list_streams(name: str, as_json: bool) -> None:
     """List streams: positions kept, clock, where the producer stands."""
-    feed = FolderFeed(folder)
+    feed = open_feed(name)
     rows = []
     for stream in _streams(feed, ""):
         head = feed.head(stream)
@@ -57,33 +56,33 @@ def list_streams(folder: Path, as_json: bool) -> None:
 
 
 @command.command(name="cat")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("name", metavar="FEED")
 @click.option("--stream", default="", help="Only this stream.")
 @click.option("--from", "start", type=int, default=None, help="First position; the oldest by default.")
 @click.option("--limit", type=int, default=None, help="At most so many changes a stream.")
 @json_option
-def show(folder: Path, stream: str, start: int | None, limit: int | None, as_json: bool) -> None:
+def show(name: str, stream: str, start: int | None, limit: int | None, as_json: bool) -> None:
     """Print changes; with --json one object a line."""
-    feed = FolderFeed(folder)
-    for name in _streams(feed, stream):
-        at = feed.first(name) if start is None else start
-        end = feed.head(name).position if limit is None else at + limit
-        _print_from(feed, name, at, end, as_json=as_json)
+    feed = open_feed(name)
+    for one in _streams(feed, stream):
+        at = feed.first(one) if start is None else start
+        end = feed.head(one).position if limit is None else at + limit
+        _print_from(feed, one, at, end, as_json=as_json)
 
 
 @command.command(name="tail")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("name", metavar="FEED")
 @click.option("--stream", default="", help="Only this stream.")
 @click.option("--for", "seconds", type=float, default=None, help="Stop after so many seconds.")
 @json_option
-def follow(folder: Path, stream: str, seconds: float | None, as_json: bool) -> None:
+def follow(name: str, stream: str, seconds: float | None, as_json: bool) -> None:
     """Print changes as they come; with --json one object a line."""
-    feed = FolderFeed(folder)
-    at = {name: feed.head(name).position for name in _streams(feed, stream)}
+    feed = open_feed(name)
+    at = {one: feed.head(one).position for one in _streams(feed, stream)}
     deadline = None if seconds is None else time.monotonic() + seconds
     while deadline is None or time.monotonic() < deadline:
-        for name in _streams(feed, stream):
-            at[name] = _print_from(feed, name, at.get(name, 0), sys.maxsize, as_json=as_json)
+        for one in _streams(feed, stream):
+            at[one] = _print_from(feed, one, at.get(one, 0), sys.maxsize, as_json=as_json)
         time.sleep(0.05)
 
 

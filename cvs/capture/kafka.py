@@ -1,0 +1,243 @@
+"""A feed in Kafka: for clusters, where the nodes' captures and Spark share no file system.
+
+    <topic>.<stream>        one partition; offset = position, a message a change (its MessagePack)
+    <topic>.<stream>.head   one partition, compacted: the durable end, clock and source; the last message counts
+    <topic>.definitions     compacted: reference -> definition
+    <topic>.holds           compacted: consumer -> positions it still needs
+
+An append is: changes, all acknowledged by all in-sync replicas, then the head. Readers stop at the head, so what
+a killed producer leaves behind it is seen when its successor publishes the next head; it comes again from the
+log, at least once. No transactions: their markers would make holes in the offsets, and positions are dense.
+"""
+
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from cvs.capture.changes import Change, TableDefinition, decode_changes, encode_changes
+from cvs.capture.feed import Head, Source
+from cvs.capture.folder import reference_of
+from cvs.errors import HistoryError, StoreError
+
+WAIT_SECONDS = 30.0
+STREAM_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_head = msgspec.msgpack.Decoder(Head)
+
+
+class KafkaFeed:
+    """The Kafka backend of `Feed`; one producer a stream is the deployment's duty (one capture a node)."""
+
+    def __init__(self, bootstrap: str, topic: str = "cvs-feed", *, replication: int = 1) -> None:
+        """Remember the brokers; connect at first use."""
+        self._settings = {"bootstrap.servers": bootstrap}
+        self._topic = topic
+        self._replication = replication
+        self._admin = AdminClient(self._settings)
+        self._definitions: dict[str, TableDefinition] = {}
+        self._producer: Any = None
+        self._readers: dict[str, tuple[Any, int]] = {}  # topic -> consumer, offset it stands at
+        self._heads: dict[str, Head] = {}  # of streams that this process produces
+
+    def streams(self) -> list[str]:
+        """Name the streams, sorted."""
+        prefix, suffix = f"{self._topic}.", ".head"
+        topics = self._admin.list_topics(timeout=WAIT_SECONDS).topics
+        found = (name for name in topics if name.startswith(prefix) and name.endswith(suffix))
+        return sorted(name[len(prefix) : -len(suffix)] for name in found)
+
+    def head(self, stream: str) -> Head:
+        """Return the durable end."""
+        topic = f"{self._topic}.{stream}.head"
+        low, high = self._ends(topic)
+        for message in self._messages(topic, high - 1, high) if high > low else ():
+            return _head.decode(message.value())
+        raise HistoryError(f"the feed has no stream {stream!r}", where=self._topic)
+
+    def first(self, stream: str) -> int:
+        """Return the oldest position still kept."""
+        return self._ends(f"{self._topic}.{stream}")[0]
+
+    def read(self, stream: str, start: int, limit: int) -> list[Change]:
+        """Return up to `limit` durable changes from `start` on."""
+        end = min(self.head(stream).position, start + limit)
+        if start < end and start < self.first(stream):
+            raise HistoryError(
+                f"position {start} of stream {stream!r} is no longer kept",
+                where=self._topic,
+                next_step="the views of this consumer must be rebuilt",
+            )
+        found = [decode_changes(m.value())[0] for m in self._messages(f"{self._topic}.{stream}", start, end)]
+        if start < end and len(found) != end - start:
+            raise HistoryError(f"stream {stream!r} has holes from {start} to {end}", where=self._topic)
+        return found
+
+    def definition(self, reference: str) -> TableDefinition:
+        """Return the definition a change names."""
+        if reference not in self._definitions:
+            for key, value in self._table(f"{self._topic}.definitions").items():
+                self._definitions[key] = msgspec.json.decode(value, type=TableDefinition)
+        if reference not in self._definitions:
+            raise HistoryError(f"the feed has no definition {reference}", where=self._topic)
+        return self._definitions[reference]
+
+    def hold(self, consumer: str, positions: Mapping[str, int]) -> None:
+        """Declare what a consumer still needs."""
+        topic = f"{self._topic}.holds"
+        self._make(topic, compacted=True)
+        held = msgspec.json.decode(self._table(topic).get(consumer, b"{}"), type=dict[str, int])
+        merged = held | {stream: max(at, held.get(stream, 0)) for stream, at in positions.items()}
+        self._send(topic, [(consumer.encode(), msgspec.json.encode(merged))])
+
+    def define(self, definition: TableDefinition) -> str:
+        """Store a definition; the same content has the same name."""
+        reference = reference_of(definition)
+        if reference not in self._definitions:
+            topic = f"{self._topic}.definitions"
+            self._make(topic, compacted=True)
+            self._send(topic, [(reference.encode(), msgspec.json.encode(definition))])
+            self._definitions[reference] = definition
+        return reference
+
+    def append(self, stream: str, changes: Sequence[Change], *, source: Source, clock: int) -> Head:
+        """Append durably and make the new end visible."""
+        topic = f"{self._topic}.{stream}"
+        known = self._heads.get(stream) or self._begin(stream, topic)
+        self._send(topic, [(None, encode_changes([change])) for change in changes])
+        head = Head(known.position + len(changes), max(clock, known.clock), source)
+        self._send(f"{topic}.head", [(stream.encode(), msgspec.msgpack.encode(head))])
+        self._heads[stream] = head
+        return head
+
+    def collect(self) -> int:
+        """Let the broker delete what every holder has passed; it does not say how many bytes that frees."""
+        topics = self._admin.list_topics(timeout=WAIT_SECONDS).topics
+        holds = self._table(f"{self._topic}.holds") if f"{self._topic}.holds" in topics else {}
+        needed = [msgspec.json.decode(value, type=dict[str, int]) for value in holds.values()]
+        for stream in self.streams() if needed else ():
+            before = min(hold.get(stream, 0) for hold in needed)
+            if before > self.first(stream):
+                partition = TopicPartition(f"{self._topic}.{stream}", 0, before)
+                for future in self._admin.delete_records([partition]).values():
+                    future.result(WAIT_SECONDS)
+        return 0
+
+    def close(self) -> None:
+        """End the connections."""
+        for consumer, _ in self._readers.values():
+            consumer.close()
+        self._readers.clear()
+        self._producer = None
+
+    def _begin(self, stream: str, topic: str) -> Head:
+        """Become the producer: what a predecessor appended without a head counts as appended."""
+        if not STREAM_NAME.fullmatch(stream):
+            raise HistoryError(
+                f"{stream!r} cannot be part of a topic's name", next_step="name it with --stream"
+            )
+        self._make(topic, compacted=False)
+        self._make(f"{topic}.head", compacted=True)
+        known = self.head(stream) if self._ends(f"{topic}.head")[1] else Head(0)
+        position = self._ends(topic)[1]
+        if position < known.position:
+            raise HistoryError(
+                f"the stream ends at {position}, but {known.position} was durable: the brokers lost changes",
+                where=topic,
+                next_step="rebuild the views, then start a new stream",
+            )
+        return Head(position, known.clock, known.source)
+
+    def _make(self, topic: str, *, compacted: bool) -> None:
+        if topic in self._admin.list_topics(timeout=WAIT_SECONDS).topics:
+            return
+        policy = (
+            {"cleanup.policy": "compact"} if compacted else {"retention.ms": "-1", "retention.bytes": "-1"}
+        )
+        new = NewTopic(topic, num_partitions=1, replication_factor=self._replication, config=policy)
+        for future in self._admin.create_topics([new]).values():
+            try:
+                future.result(WAIT_SECONDS)
+            except KafkaException as fault:
+                if "already exists" not in str(fault):
+                    raise StoreError(f"Kafka made no topic: {fault}", where=topic) from fault
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not self._has_leader(topic):
+            if time.monotonic() > deadline:
+                raise StoreError("Kafka made a topic that has no leader", where=topic)
+            time.sleep(0.05)
+
+    def _has_leader(self, topic: str) -> bool:
+        found = self._admin.list_topics(topic, timeout=WAIT_SECONDS).topics.get(topic)
+        return bool(found and not found.error and found.partitions and found.partitions[0].leader >= 0)
+
+    def _send(self, topic: str, messages: list[tuple[bytes | None, bytes]]) -> None:
+        """Send messages in order; return when all in-sync replicas have all of them, or raise."""
+        if self._producer is None:
+            self._producer = Producer(
+                {**self._settings, "acks": "all", "enable.idempotence": True, "linger.ms": 0}
+            )
+        faults: list[Any] = []
+
+        def delivered(fault: Any, _: Any) -> None:
+            if fault:
+                faults.append(fault)
+
+        for key, value in messages:
+            while True:
+                try:
+                    self._producer.produce(topic, value, key=key, partition=0, on_delivery=delivered)
+                    break
+                except BufferError:  # the local queue is full: let some out
+                    self._producer.poll(0.1)
+        left = self._producer.flush(WAIT_SECONDS)
+        if faults or left:
+            raise StoreError(
+                f"Kafka did not take {left + len(faults)} of {len(messages)} messages: {faults[:1]}",
+                where=topic,
+                next_step="are the brokers up? the changes are still in the node's log",
+            )
+
+    def _ends(self, topic: str) -> tuple[int, int]:
+        consumer, _ = self._reader(topic)
+        try:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=WAIT_SECONDS)
+        except KafkaException as fault:
+            raise HistoryError(f"the feed has no topic {topic}: {fault}", where=self._topic) from fault
+        return low, high
+
+    def _reader(self, topic: str) -> tuple[Any, int]:
+        if topic not in self._readers:
+            settings = {**self._settings, "group.id": "cvs-feed", "enable.auto.commit": False}
+            consumer = Consumer({**settings, "auto.offset.reset": "error"})
+            consumer.list_topics(topic, timeout=WAIT_SECONDS)  # because it knows no partition before
+            self._readers[topic] = (consumer, -1)
+        return self._readers[topic]
+
+    def _messages(self, topic: str, start: int, end: int) -> Iterator[Any]:
+        """Yield messages at offsets from `start` up to `end`; compacted topics may have fewer."""
+        consumer, at = self._reader(topic)
+        if start >= end:
+            return
+        if at != start:
+            consumer.assign([TopicPartition(topic, 0, start)])
+        at = start
+        while at < end:
+            batch = consumer.consume(min(end - at, 10_000), timeout=WAIT_SECONDS)
+            if not batch:
+                raise StoreError("Kafka gave no messages in time", where=f"{topic} from {at}")
+            for message in batch:
+                if message.error():
+                    raise StoreError(f"Kafka: {message.error()}", where=topic)
+                at = message.offset() + 1
+                if message.offset() < end:
+                    yield message
+        self._readers[topic] = (consumer, at if at == end else -1)
+
+    def _table(self, topic: str) -> dict[str, bytes]:
+        """Read a compacted topic as what it is: a table."""
+        low, high = self._ends(topic)
+        return {message.key().decode(): message.value() for message in self._messages(topic, low, high)}
