@@ -168,7 +168,8 @@ class Tail:
             return False
         first = min(self._open)
         if self._at.segment and (self._at.offset or first - self._at.segment > 0):
-            self._missed(self._at.segment, first, partly=self._at.offset > 0)
+            partly = self._at.offset > 0
+            self._missed(self._at.segment - (not partly), first, partly=partly)
         self._at = Source(first, 0)
         self._missed_schema = True
         return True
@@ -204,7 +205,7 @@ class Tail:
         closed = superseded or vanished or (index is not None and index.closed)
         self._consumed = index is not None or not segment.had_index
         limit = segment.size if closed or self._eager else index.durable if index else 0
-        marker = self._at.offset or segment.start()
+        marker = begin = self._at.offset or segment.start()
         if not marker:
             return bool(closed and newer)
         pending: list[Change] = []
@@ -214,7 +215,7 @@ class Tail:
             marker = end
             if len(pending) >= APPEND_CHANGES_MAX:
                 pending = self._flush(pending, Source(segment.number, marker))
-        if pending or marker != self._at.offset:
+        if pending or marker != begin:  # an offset says: of this segment something was consumed
             self._flush(pending, Source(segment.number, marker))
         return bool(closed and newer)
 

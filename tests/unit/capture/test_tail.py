@@ -7,6 +7,7 @@ import pytest
 
 from cvs.capture.changes import Kind
 from cvs.capture.clock import StreamClock
+from cvs.capture.feed import Source
 from cvs.capture.folder import FolderFeed
 from cvs.capture.segment import DamagedSegmentError
 from cvs.capture.tail import Tail
@@ -117,6 +118,34 @@ def test_a_segment_without_cdc_data_may_vanish(folder: Folder, tmp_path: Path) -
     assert tail.step(2) == 1
     assert tail.counters["segments without cdc data, gone unread"] == 2
     assert tail.counters["gaps"] == 0
+
+
+@pytest.mark.parametrize(("blocks_writes", "gaps"), [(True, 0), (False, 1)])
+def test_what_vanishes_while_capture_is_down(
+    folder: Folder, tmp_path: Path, blocks_writes: bool, gaps: int
+) -> None:
+    """An unread segment is gone after a restart: without CDC data if the node never drops any, else unknown."""
+    feed = FolderFeed(tmp_path / "feed")
+    folder.put(SEGMENT, data_of(SEGMENT), None)
+    first = tail_of(folder, feed, blocks_writes=blocks_writes)
+    first.step(1)
+    assert first.head.source.segment in (0, SEGMENT)
+    folder.put(SEGMENT + 1, data_of(SEGMENT + 1), None)
+    folder.put(SEGMENT + 2, data_of(SEGMENT + 2, PAYLOADS[0]), "9999")
+    (folder.path / f"CommitLog-7-{SEGMENT}.log").unlink()
+    first.step(2)
+    first.close()
+    assert first.head.source.segment == SEGMENT + 2
+    position = first.head.position
+    for path in folder.path.iterdir():
+        path.unlink()
+    feed.append("n1", [], source=Source(SEGMENT + 5, 0), clock=0)  # it had come to 5, and read nothing of it
+    folder.put(SEGMENT + 6, data_of(SEGMENT + 6, PAYLOADS[0]), "9999")
+    second = tail_of(folder, feed, blocks_writes=blocks_writes)
+    second.step(3)
+    kinds = [change.kind for change in feed.read("n1", position, 10)]
+    assert kinds.count(Kind.GAP) == gaps
+    assert kinds[-1] == Kind.ROW
 
 
 def test_missing_ids_are_a_gap_where_the_node_may_drop_segments(folder: Folder, tmp_path: Path) -> None:
