@@ -6,9 +6,16 @@ from hypothesis import HealthCheck, settings
 
 SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]  # because load of the machine is no finding
 
-settings.register_profile("dev", max_examples=25, deadline=None, suppress_health_check=SLOW_IS_FINE)
 settings.register_profile(
-    "ci", max_examples=100, deadline=None, print_blob=True, suppress_health_check=SLOW_IS_FINE
+    "dev", max_examples=25, deadline=None, derandomize=True, suppress_health_check=SLOW_IS_FINE
+)
+settings.register_profile(
+    "ci",
+    max_examples=50,
+    deadline=None,
+    derandomize=True,  # because one commit has one verdict; the nightly parts explore
+    print_blob=True,
+    suppress_health_check=SLOW_IS_FINE,
 )
 settings.register_profile(
     "nightly",
