@@ -16,9 +16,9 @@ DISTINCT_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """CPU milliseconds of client and server together a row; from two cores, Cassandra 5.0 on one node.
+    """CPU milliseconds of client and server together a row, on two cores with Cassandra 5.0 on one node.
 
-    `bench/calibrate.py` measures them anew and writes a file that `cvs explain --weights` reads.
+    Rows and test-and-sets are measured, reads and computing are estimates; `cvs explain --weights` takes others.
     """
 
     delta_row: float = 0.20
