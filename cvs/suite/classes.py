@@ -67,7 +67,9 @@ class ViewClass:
         """Return the base tables, for those that want to know their columns."""
         return {
             name: BaseTable(
-                name=name, columns=(("k", "int"), *((c, "text") for c in columns)), partition_key=("k",)
+                name=name,
+                columns=(("k", "int"), *((c, _type_of(values)) for c, values in columns.items())),
+                partition_key=("k",),
             )
             for name, columns in self.domains.items()
         }
@@ -75,6 +77,11 @@ class ViewClass:
     def variant(self, name: str) -> Variant:
         """Return one of its variants."""
         return next(v for v in self.variants if v.name == name)
+
+
+def _type_of(values: tuple[Any, ...]) -> str:
+    """Return the CQL type of a column from what it may hold."""
+    return "int" if any(isinstance(value, int) for value in values) else "text"
 
 
 Domains = Mapping[str, Mapping[str, tuple[Any, ...]]]

@@ -24,6 +24,7 @@ from cvs.store.cassandra import CassandraStore
 from cvs.store.session import CassandraSession, ClusterAddress
 from cvs.suite.classes import ViewClass, view_class
 
+RUN = "contention"  # every file of a run names the same run
 ENTRY_ATTEMPTS_MAX = 20
 """Times an entry is handed over again after a run gave up; the cluster is gone if that is not enough."""
 
@@ -88,7 +89,7 @@ def work(job: Job) -> None:
     session = CassandraSession(job.address)
     recorder = FileRecorder(job.history)
     random = Random(job.seed)  # noqa: S311 -- because it only spreads pauses
-    recorder.record(RunStarted(process=job.process, time=time.monotonic_ns(), run=job.keyspace))
+    recorder.record(RunStarted(process=job.process, time=time.monotonic_ns(), run=RUN))
     manager = ViewManager(
         store=CassandraStore(session, keyspace=job.keyspace),
         process=job.process,
@@ -209,7 +210,7 @@ def _written(shape: ViewClass, plan: Contention, path: Path) -> list[list[Entry]
     view = {**definition_to_json(shape.definition), "name": program.view}
     tables = tuple(definition_to_json(table) for table in shape.tables.values())
     recorder.record(
-        RunStarted(process="writer", time=time.monotonic_ns(), run="contention", views=(view,), tables=tables)
+        RunStarted(process="writer", time=time.monotonic_ns(), run=RUN, views=(view,), tables=tables)
     )
     recorder.record(Checkpoint(process="writer", time=time.monotonic_ns(), base=(), views=()))
     rows: dict[int, Row] = {}
@@ -264,6 +265,6 @@ def _written(shape: ViewClass, plan: Contention, path: Path) -> list[list[Entry]
 
 def _rest(path: Path) -> None:
     recorder = FileRecorder(path)
-    recorder.record(RunStarted(process="end", time=time.monotonic_ns(), run="contention"))
+    recorder.record(RunStarted(process="end", time=time.monotonic_ns(), run=RUN))
     recorder.record(Quiescent(process="end", time=time.monotonic_ns()))
     recorder.close()
