@@ -114,16 +114,17 @@ def _bring_up(cluster: EmbeddedCluster, say: Callable[[str], None]) -> None:
 
 @contextmanager
 def _termination_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM end a start as tidily as Ctrl-C does."""
+    """Let SIGTERM end a start as tidily as Ctrl-C does, also where a shell left Ctrl-C ignored."""
 
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cvs.checker.classify import Judgement, judge
+from cvs.checker.foreign import Foreign
 from cvs.checker.large import LARGE, judge_large
 from cvs.checker.meaning import DefinitionMeaning, Meaning
 from cvs.checker.reference import REFERENCES, absorbed_order
@@ -28,8 +29,12 @@ def audit(
     views: Iterable[str] | None = None,
     reference: str = "writers",
     budget: int = BUDGET,
+    bulk: bool = True,
 ) -> tuple[Document, Judgement | None, Loaded]:
-    """Judge one run of files; a history of another system has registers only, and no judgement of levels."""
+    """Judge one run of files; a history of another system has registers only, and no judgement of levels.
+
+    `bulk` off keeps every operation of a large run in hand, for a picture.
+    """
     for level in (expected or {}).values():
         if not known_level(level):
             raise SpecificationError(
@@ -38,7 +43,12 @@ def audit(
     if reference not in REFERENCES:
         raise SpecificationError(f"no reference is called {reference!r}", next_step=" or ".join(REFERENCES))
     with _no_collection():
-        return _audit(load(paths), expected or {}, views, reference, budget)
+        loaded = load(paths)
+        if loaded.foreign is not None:
+            return _foreign(loaded, loaded.foreign, budget)
+        judgement = judge_events(loaded.events, views=views, reference=reference, budget=budget, bulk=bulk)
+        judgement.run.name = judgement.run.name or loaded.name
+        return summarize(judgement, loaded.files, expected or {}), judgement, loaded
 
 
 @contextmanager
@@ -55,24 +65,26 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _audit(
-    loaded: Loaded, expected: dict[str, str], views: Iterable[str] | None, reference: str, budget: int
-) -> tuple[Document, Judgement | None, Loaded]:
-    if loaded.foreign is not None:
-        found = {
-            key: linearizable(operations, loaded.foreign.initial, budget=budget * 20)
-            for key, operations in loaded.foreign.registers.items()
-        }
-        count = sum(map(len, loaded.foreign.registers.values()))
-        passed = loaded.foreign.passed_over
-        return summarize_foreign(found, loaded.files, operations=count, passed_over=passed), None, loaded
-    judgement = judge_events(loaded.events, views=views, reference=reference, budget=budget)
-    judgement.run.name = judgement.run.name or loaded.name
-    return summarize(judgement, loaded.files, expected), judgement, loaded
+def _foreign(loaded: Loaded, foreign: Foreign, budget: int) -> tuple[Document, None, Loaded]:
+    found = {
+        key: linearizable(operations, foreign.initial, budget=budget * 20)
+        for key, operations in foreign.registers.items()
+    }
+    count = sum(map(len, foreign.registers.values()))
+    return (
+        summarize_foreign(found, loaded.files, operations=count, passed_over=foreign.passed_over),
+        None,
+        loaded,
+    )
 
 
 def judge_events(
-    events: list[Any], *, views: Iterable[str] | None = None, reference: str = "writers", budget: int = BUDGET
+    events: list[Any],
+    *,
+    views: Iterable[str] | None = None,
+    reference: str = "writers",
+    budget: int = BUDGET,
+    bulk: bool = True,
 ) -> Judgement:
     """Judge events by the definitions that they carry themselves."""
     started = [event for event in events if isinstance(event, RunStarted)]
@@ -83,7 +95,7 @@ def judge_events(
             return None
         return DefinitionMeaning(view_from_json(view.definition), tables)
 
-    if len(events) > LARGE and views is None and reference == "writers":
+    if bulk and len(events) > LARGE and views is None and reference == "writers":
         large = judge_large(events, meaning, definition=view_from_json, tables=tables, budget=budget)
         if large is not None:
             return large
