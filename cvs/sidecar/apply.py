@@ -81,8 +81,6 @@ def carry_out(views: Views, proposal: Proposal) -> None:
             next_step="keep these views by another pipeline: another [views] state_keyspace and feed",
         )
     session = views.session
-    for statement in proposal.removals:
-        session.define(statement)
     for statement in proposal.definitions:
         session.define(statement)
     views.catalog.create()
@@ -92,9 +90,6 @@ def carry_out(views: Views, proposal: Proposal) -> None:
     for name in proposal.captured:
         views.catalog.note_captured(name)
         session.define(capture_statement(name))
-    for change in proposal.changes:
-        if change.kind == "drop":
-            views.catalog.forget(change.name)
     views.catalog.put(proposal.views)
     views.catalog.set_incarnation(proposal.incarnation)
 

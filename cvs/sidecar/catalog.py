@@ -160,10 +160,6 @@ class Catalog:
         """Remember that we switched `cdc` on for a base table."""
         self._session.execute(f"INSERT INTO {self._captured} (name) VALUES (?)", (table,))
 
-    def forget(self, name: str) -> None:
-        """Forget a view."""
-        self._session.execute(f"DELETE FROM {self._name} WHERE name = ?", (name,))
-
 
 MIGRATIONS: dict[int, Callable[[CassandraSession], None]] = {}
 """From version n to n + 1."""

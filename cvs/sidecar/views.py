@@ -11,7 +11,7 @@ from cvs.model.layout import quoted
 from cvs.model.recompute import recompute
 from cvs.model.stages import Typed
 from cvs.model.types import normal_row
-from cvs.model.views import BaseTable, ViewDefinition
+from cvs.model.views import BaseTable
 from cvs.plan.sql import DeclaredView, base_names, parse_views
 from cvs.sidecar.catalog import Catalog, CatalogView, base_tables
 from cvs.sidecar.settings import Settings
@@ -106,13 +106,14 @@ class Views:
     def _expected(self, view: DeclaredView) -> Records:
         tables = self.bases()
         base: dict[str, Iterable[Row]] = {}
-        for definition in self._sources(view):
-            for name in base_names(definition) & tables.keys():
+        needed = self._needed(view)
+        for one in needed:
+            for name in base_names(one.definition) & tables.keys():
                 types = _types(tables[name].columns)
                 base[name] = base.get(name) or [normal_row(types, row) for row in self._select(name)]
         names: dict[str, BaseTable] = {**tables}
         records: dict[Any, Row] = {}
-        for declared in self._needed(view):
+        for declared in needed:
             records = recompute(declared.definition, base, names)
             base[declared.name] = list(records.values())
             names[declared.name] = declared.table
@@ -126,9 +127,6 @@ class Views:
             if one.name in needed:
                 needed |= base_names(one.definition)
         return [one for one in ordered if one.name in needed]
-
-    def _sources(self, view: DeclaredView) -> list[ViewDefinition]:
-        return [one.definition for one in self._needed(view)]
 
     def _select(self, name: str, condition: str = "", values: tuple[Any, ...] = ()) -> list[Row]:
         keyspace, table = name.split(".", 1)

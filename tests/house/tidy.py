@@ -54,7 +54,7 @@ ROOM_README_HEADINGS = (
 )
 
 LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
-STRANGERS = re.compile(r"(/work/|/farm/|bash_jobs|\.shared/reference)")
+STRANGERS = re.compile(r"[\"'( =](/home/|/Users/|/root/|/mnt/)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
