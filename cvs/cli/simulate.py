@@ -29,7 +29,7 @@ from cvs.suite.strategies import FAULT_SETS
 )
 @click.option("--story", type=click.Path(path_type=Path), help="Write the run as a story file.")
 @click.option("--shrink", is_flag=True, help="Shrink the story to the smallest that shows the same levels.")
-@click.option("--history", type=click.Path(path_type=Path), help="Write the history, one event a line.")
+@click.option("-o", "--history", type=click.Path(path_type=Path), help="Write the history, one event a line.")
 @json_option
 def command(
     seed: int,

@@ -30,6 +30,8 @@ from cvs.history.events import (
 )
 from cvs.manager.recorder import ListRecorder
 from cvs.manager.view_manager import ViewManager
+from cvs.model.definitions import definition_to_json
+from cvs.model.views import BaseTable, ViewDefinition
 from cvs.programs.machine import SIGNATURE_BASED, Ending, Entry, Key, Policy, Row, UpdateProgram
 from cvs.simulate.faulty_store import Fault, FaultyStore, State
 
@@ -57,6 +59,8 @@ class Scenario:
     streams: int = 1
     flow_control: bool = True
     remember: bool = False
+    definition: ViewDefinition | None = None  # what a history says of the view; None: only its name
+    tables: tuple[BaseTable, ...] = ()
 
 
 @dataclass(slots=True)
@@ -186,7 +190,12 @@ class World:
         view = self.scenario.program.view
         signatures = {at.key: s.scalars for at, s in self.store.signatures.items()}
         views = tuple((view, key, scalars, self.initial.get(key)) for key, scalars in signatures.items())
-        self.recorder.record(RunStarted(process="world", time=0, run="simulated"))
+        made = self.scenario.definition
+        meaning = (definition_to_json(made) if made else {}) | {"name": view}
+        tables = tuple(definition_to_json(table) for table in self.scenario.tables)
+        self.recorder.record(
+            RunStarted(process="world", time=0, run="simulated", views=(meaning,), tables=tables)
+        )
         self.recorder.record(
             Checkpoint(
                 process="world",

@@ -74,6 +74,11 @@ class ViewClass:
             for name, columns in self.domains.items()
         }
 
+    @property
+    def recorded_definition(self) -> ViewDefinition | None:
+        """Return what a history may say of the view: nothing where one of its records is many rows."""
+        return self.definition if self.record_key is None else None
+
     def variant(self, name: str) -> Variant:
         """Return one of its variants."""
         return next(v for v in self.variants if v.name == name)

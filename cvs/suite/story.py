@@ -155,6 +155,8 @@ def _composed(told_of: dict[str, Any], where: str) -> Story:
         streams=told_of.get("streams", 1),
         flow_control=not told_of.get("unordered", False),
         remember=told_of.get("remember", False),
+        definition=shape.recorded_definition,
+        tables=tuple(shape.tables.values()),
     )
     return Story(
         view=shape.name,

@@ -75,6 +75,8 @@ def scenario(
         streams=faults.streams,
         flow_control=faults.flow_control,
         remember=random.random() < 0.5,
+        definition=shape.recorded_definition,
+        tables=tuple(shape.tables.values()),
     )
     return made, Faults(**kinds, eager=eager)
 
