@@ -176,17 +176,32 @@ def quick_disk(size: int) -> str | None:
 
 
 def sees(node: Node, others: list[Node]) -> bool:
-    """Say whether a node knows the others as members, and, where all three replicas run, reaches them all."""
-    wanted = {other.address for other in others}
+    """Say whether a node knows the others' present lives as members and, where all three replicas run, reaches them."""
     try:
-        client = Client([node.address], node.native_port, only_these=True, credentials=node.credentials)
+        lives = {(other.address, life(other)) for other in others}
+        client = open_client(node)
     except NoHostAvailable:
         return False  # its default role may not be there yet
     with client:
-        rows = client.run("SELECT address, status_with_port FROM system_views.gossip_info", consistency="ONE")
-        if not wanted <= {row.address for row in rows if (row.status_with_port or "").startswith("NORMAL")}:
-            return False
-        return len(others) < REPLICAS or reaches_all(client)
+        rows = client.run(
+            "SELECT address, generation, status_with_port FROM system_views.gossip_info", consistency="ONE"
+        )
+        members = {
+            (row.address, row.generation) for row in rows if (row.status_with_port or "").startswith("NORMAL")
+        }
+        return lives <= members and (len(others) < REPLICAS or reaches_all(client))
+
+
+def life(node: Node) -> int:
+    """Read which life of a node this is: until gossip tells it, the others may still take its last one for up."""
+    with open_client(node) as client:
+        rows = client.run("SELECT gossip_generation FROM system.local", consistency="ONE")
+        return int(rows[0].gossip_generation)
+
+
+def open_client(node: Node) -> Client:
+    """Open a client that speaks to this node alone."""
+    return Client([node.address], node.native_port, only_these=True, credentials=node.credentials)
 
 
 def reaches_all(client: Client) -> bool:
