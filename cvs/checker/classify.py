@@ -11,9 +11,19 @@ from functools import partial
 from itertools import pairwise
 
 from cvs.checker.judge import Judged, judge_subject
+from cvs.checker.lineage import follow
 from cvs.checker.meaning import Meaning, frozen_row
-from cvs.checker.replay import ENDLESS, Key, Read, Run, ViewRecord, ViewRun
+from cvs.checker.replay import ENDLESS, Attempt, Key, Read, Run, ViewRecord, ViewRun
 from cvs.checker.signatures import ChainCheck, check_record
+from cvs.checker.snapshots import (
+    Epoch,
+    epochs_of,
+    lineage_of,
+    shown_at,
+    signed_states,
+    snapshots_of,
+    whole_value,
+)
 from cvs.checker.subject import Index, State, Subject, mark_quiet
 from cvs.checker.verdict import LEVELS, Finding, Interval, Verdict, Witness, interval, worst
 from cvs.model.outcome import OutcomeKind
@@ -33,15 +43,11 @@ class Judgement:
 
     def level(self, granularity: str = "record", view: str | None = None) -> Interval:
         """Return the interval of one granularity: the worst of its subjects."""
-        merged = {
-            name: worst(
-                f.verdict
-                for f in self.findings
-                if f.property == name and f.granularity == granularity and view in (None, f.view)
-            )
-            for name in LEVELS
+        found = {
+            name: [f.verdict for f in self.of(name, granularity) if view in (None, f.view)] for name in LEVELS
         }
-        return interval(merged)
+        # nothing was asked where nothing was found: that proves nothing
+        return interval({name: worst(verdicts) for name, verdicts in found.items() if verdicts})
 
     def of(self, name: str, granularity: str) -> list[Finding]:
         """Return the findings of one property at one granularity."""
@@ -80,20 +86,22 @@ def _judge_view(
 ) -> None:
     run = judgement.run
     attempts = {a.event: a for record in view.records.values() for a in record.attempts}
+    committed = epochs_of(run)
     for key, record in view.records.items():
         check = check_record(record)
         judgement.chains[view.name, key] = check
-        judgement.findings.extend(_linearizability(view, record, check))
+        judgement.findings.extend(_linearizability(view, record, check, committed))
     why = "the view's definition is not in the history" if meaning is None else ""
     why = why or ("" if run.has_base_log else "there is no base log")
     if meaning is None or why:
         judgement.findings.extend(_nothing_to_say(view, why))
         return
     index = Index(meaning, run)
-    for subject in subjects_of(view, index, judgement):
+    for subject, epochs in subjects_of(view, index, judgement):
         if subject.granularity != "record" and not whole:
             break
-        judged = judge_subject(subject, index=index, attempts=attempts, run=run, budget=budget)
+        lineage = lineage_of(subject, epochs, index) if epochs else follow(subject, attempts, index)
+        judged = judge_subject(subject, lineage, index=index, run=run, budget=budget)
         judgement.judged.append(judged)
         judgement.findings.extend(judged.findings)
 
@@ -103,8 +111,10 @@ def _nothing_to_say(view: ViewRun, why: str) -> Iterable[Finding]:
         yield Finding(property=name, verdict=Verdict.UNDECIDED, view=view.name, reason=why)
 
 
-def _linearizability(view: ViewRun, record: ViewRecord, check: ChainCheck) -> Iterable[Finding]:
-    problems = [*check.problems, *_false_reads(record, check)]
+def _linearizability(
+    view: ViewRun, record: ViewRecord, check: ChainCheck, committed: Mapping[int | None, Epoch]
+) -> Iterable[Finding]:
+    problems = [*check.problems, *_false_reads(record, check, committed)]
     verdict = Verdict.VIOLATED if problems else check.verdict
     witness = check.witness
     if problems:
@@ -122,13 +132,20 @@ def _linearizability(view: ViewRun, record: ViewRecord, check: ChainCheck) -> It
     )
 
 
-def _false_reads(record: ViewRecord, check: ChainCheck) -> Iterable[tuple[str, tuple[int, ...]]]:
-    """Report reads of a row that was not there at any moment of the read."""
+def _false_reads(
+    record: ViewRecord, check: ChainCheck, committed: Mapping[int | None, Epoch]
+) -> Iterable[tuple[str, tuple[int, ...]]]:
+    """Report reads of a row that was not there at any moment of the read, or not in the snapshot it names."""
     if not check.order or check.verdict is Verdict.VIOLATED:
         return
     states = states_of(record, check)
     for read in record.reads:
         value = frozen_row(read.rows.get(record.key))
+        if read.snapshot:
+            epoch = committed.get(read.epoch)
+            if epoch is not None and value != shown_at(signed_states(check.order, states), epoch):
+                yield f"read a row that epoch {read.epoch} does not have", (read.event,)
+            continue
         shown = (
             state.value
             for state, following in zip(states, [*states[1:], None], strict=True)
@@ -138,14 +155,22 @@ def _false_reads(record: ViewRecord, check: ChainCheck) -> Iterable[tuple[str, t
             yield "read a row that was not there then", (read.event,)
 
 
-def subjects_of(view: ViewRun, index: Index, judgement: Judgement) -> Iterable[Subject]:
-    """List what is to be judged of one view."""
+Judgeable = tuple[Subject, list[Epoch | None]]
+
+
+def subjects_of(view: ViewRun, index: Index, judgement: Judgement) -> Iterable[Judgeable]:
+    """List what is to be judged of one view; what snapshots saw comes with the epochs they name."""
     written = any(record.attempts for record in view.records.values())
     if not written:
-        yield from _subjects_from_reads(view)
+        yield from ((subject, []) for subject in _subjects_from_reads(view))
+        snapshots = snapshots_of(view, judgement.run, {})
+        if snapshots is not None:
+            yield snapshots
         return
     states: dict[Key, list[State]] = {}
-    uncertain = ambiguous = False
+    signed: dict[Key, list[tuple[Epoch, Hashable]]] = {}
+    loose: list[Attempt] = []
+    ambiguous = False
     start = _assumed_start(view, index, judgement.run)
     for key in sorted(view.records.keys() | index.touching.keys() | start.keys(), key=repr):
         record = view.records.get(key, ViewRecord(key=key))
@@ -153,32 +178,36 @@ def subjects_of(view: ViewRun, index: Index, judgement: Judgement) -> Iterable[S
         states[key] = states_of(record, check)
         if not record.known and key in start:
             states[key][0].value = start[key]
-        loose = _loose_end(record, check)
-        uncertain, ambiguous = uncertain or loose, ambiguous or check.ambiguous
-        yield Subject(
+        ends = _loose_ends(record, check)
+        loose += ends
+        ambiguous = ambiguous or check.ambiguous
+        signed[key] = signed_states(check.order, states[key])
+        record_subject = Subject(
             view=view.name,
             granularity="record",
             key=key,
             states=states[key],
             ordered=check.verdict is not Verdict.VIOLATED,
-            final_uncertain=loose,
+            final_uncertain=bool(ends),
             ambiguous=check.ambiguous,
         )
+        yield record_subject, []
     whole = _whole(states)
-    yield Subject(
+    whole_subject = Subject(
         view=view.name,
         granularity="view",
         key=None,
         states=whole,
         ordered=mark_quiet(whole),
-        final_uncertain=uncertain,
-        ambiguous=ambiguous,
+        final_uncertain=bool(loose),
+        ambiguous=ambiguous or any(end.called <= whole[-1].returned for end in loose),
     )
-    commits = [(epoch, event, time) for event, epoch, time in judgement.run.commits]
-    snapshots = _at_commits(view, states, commits, judgement) if commits else _snapshot_reads(view)
-    if snapshots:
-        ordered = mark_quiet(snapshots) if not commits else True
-        yield Subject(view=view.name, granularity="snapshots", key=None, states=snapshots, ordered=ordered)
+    yield whole_subject, []
+    snapshots = snapshots_of(view, judgement.run, signed)
+    if snapshots is not None:
+        last = max(filter(None, snapshots[1]), default=(-1, -1))
+        snapshots[0].ambiguous = ambiguous or any(end.new[:2] <= last for end in loose)
+        yield snapshots
 
 
 def _assumed_start(view: ViewRun, index: Index, run: Run) -> Mapping[Key, Hashable]:
@@ -209,13 +238,15 @@ def states_of(record: ViewRecord, check: ChainCheck) -> list[State]:
     return states
 
 
-def _loose_end(record: ViewRecord, check: ChainCheck) -> bool:
+def _loose_ends(record: ViewRecord, check: ChainCheck) -> list[Attempt]:
+    """Return the unknown writes that could have followed the last state of a record."""
     last = check.order[-1].new if check.order else record.initial_signature
     taken = set(map(id, check.order))
-    return any(
-        a.outcome is OutcomeKind.UNKNOWN and id(a) not in taken and a.expected == last
+    return [
+        a
         for a in record.attempts
-    )
+        if a.outcome is OutcomeKind.UNKNOWN and id(a) not in taken and a.expected == last
+    ]
 
 
 def _whole(states: dict[Key, list[State]]) -> list[State]:
@@ -243,35 +274,6 @@ def _whole(states: dict[Key, list[State]]) -> list[State]:
     return whole
 
 
-def _at_commits(
-    view: ViewRun,
-    states: dict[Key, list[State]],
-    commits: list[tuple[tuple[int, int], int, int]],
-    judgement: Judgement,
-) -> list[State]:
-    """Return what a snapshot reader sees at each commit: of every record the last state of that epoch."""
-    signed = {
-        key: [
-            (a.new[:2], s.value)
-            for a, s in zip(judgement.chains[view.name, key].order, each[1:], strict=True)
-        ]
-        for key, each in states.items()
-        if (view.name, key) in judgement.chains
-    }
-    start = frozenset((k, each[0].value) for k, each in states.items() if each[0].value is not None)
-    shown = [State(value=start, event=0, called=-ENDLESS, returned=-ENDLESS)]
-    for epoch, event, time in commits:
-        rows = {}
-        for key, each in states.items():
-            value = each[0].value
-            for signature, later in signed.get(key, []):
-                value = later if signature <= epoch else value
-            if value is not None:
-                rows[key] = value
-        shown.append(State(value=frozenset(rows.items()), event=event, called=time, returned=time))
-    return shown
-
-
 def _read_states(reads: list[Read], value: Callable[[Read], Hashable]) -> list[State]:
     return [
         State(value=value(r), event=r.event, called=r.called, returned=r.returned)
@@ -279,16 +281,8 @@ def _read_states(reads: list[Read], value: Callable[[Read], Hashable]) -> list[S
     ]
 
 
-def _whole_value(read: Read) -> Hashable:
-    return frozenset((key, frozen_row(row)) for key, row in read.rows.items())
-
-
 def _own_value(key: Key, read: Read) -> Hashable:
     return frozen_row(read.rows.get(key))
-
-
-def _snapshot_reads(view: ViewRun) -> list[State]:
-    return _read_states([r for r in view.whole_reads if r.snapshot], _whole_value)
 
 
 def _in_turn(states: list[State]) -> bool:
@@ -303,6 +297,6 @@ def _subjects_from_reads(view: ViewRun) -> Iterable[Subject]:
             yield Subject(
                 view=view.name, granularity="record", key=key, states=states, ordered=_in_turn(states)
             )
-    states = _read_states(view.whole_reads, _whole_value)
+    states = _read_states([read for read in view.whole_reads if not read.snapshot], whole_value)
     if states:
         yield Subject(view=view.name, granularity="view", key=None, states=states, ordered=_in_turn(states))

@@ -25,6 +25,7 @@ class Problem:
     states: tuple[Hashable, ...]
     order: tuple[int, ...] | None = None  # the recorded commit order, as record indexes
     ceilings: tuple[Cut, ...] | None = None  # for no-future: versions called before state i was there
+    settled: bool = True  # nothing follows the last state; else the end may still come
     _memo: dict[Cut, Hashable] = field(default_factory=dict)
 
     def value(self, cut: Cut, budget: Budget) -> Hashable:
@@ -200,13 +201,12 @@ def complete(problem: Problem, budget: Budget) -> tuple[Verdict, Witness]:
     if problem.value(problem.bottom, budget) != states[0]:
         return Verdict.VIOLATED, Witness(kind="prefix", positions=(0,))
     start = (0, problem.bottom)
-    goal = (len(states) - 1, problem.tops)
     visited = {start}
     stack: list[tuple[tuple[int, Cut], Iterator[Cut]]] = [(start, steps(problem.bottom, problem.tops))]
     deepest = 0
     while stack:
-        (position, _), options = stack[-1]
-        if stack[-1][0] == goal:
+        (position, at), options = stack[-1]
+        if position + 1 == len(states) and (at == problem.tops or not problem.settled):
             return Verdict.HOLDS, Witness(kind="path", cuts=tuple(node[1] for node, _ in stack))
         cut = next(options, None)
         if cut is None:
@@ -236,7 +236,7 @@ def complete_recorded(problem: Problem, budget: Budget) -> tuple[Verdict, Witnes
         cut = (*cut[:index], cut[index] + 1, *cut[index + 1 :])
         path.append(cut)
     shown, _ = without_stutter(tuple(problem.value(c, budget) for c in path))
-    if shown == states:
+    if (shown if problem.settled else shown[: len(states)]) == states:
         return Verdict.HOLDS, Witness(kind="path", cuts=tuple(path))
     differs = next((i for i, (a, b) in enumerate(zip(shown, states, strict=False)) if a != b), None)
     position = min(len(shown), len(states)) if differs is None else differs

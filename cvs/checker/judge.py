@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from cvs.checker import cuts as search
-from cvs.checker.lineage import Lineage, follow
-from cvs.checker.replay import Attempt, Run
+from cvs.checker.lineage import Lineage
+from cvs.checker.replay import Run
 from cvs.checker.subject import Index, Lattice, Subject, problem_of, staleness
 from cvs.checker.verdict import Budget, Cut, Exhausted, Finding, Verdict, Witness, worst
 
@@ -35,13 +35,10 @@ class Judged:
         return next(f for f in self.findings if f.property == name)
 
 
-def judge_subject(
-    subject: Subject, *, index: Index, attempts: dict[int, Attempt], run: Run, budget: int
-) -> Judged:
+def judge_subject(subject: Subject, lineage: Lineage, *, index: Index, run: Run, budget: int) -> Judged:
     """Decide every property of one subject."""
     lattice = index.lattice(subject.key)
     problem = problem_of(subject, lattice, index.meaning, run)
-    lineage = follow(subject, attempts, index)
     case = _Case(subject, lattice, problem, lineage, run, budget, index.meaning.linear)
     own: dict[str, Answer] = {"converged": case.converged()}
     own["strong"] = case.strong()
@@ -81,12 +78,16 @@ class _Case:
     def __post_init__(self) -> None:
         """Re-evaluate every cut the certificates name (C4)."""
         self.cuts = tuple(self.lattice.compress(cut) for cut in self.lineage.cuts)
+        shown: dict[Cut, Hashable] = {}
         for cut, state, fits in zip(self.cuts, self.problem.states, self.lineage.explained, strict=True):
-            self.explained.append(fits and not self.subject.ambiguous and self.problem.meaning(cut) == state)
+            fits = fits and not self.subject.ambiguous
+            if fits and cut not in shown:
+                shown[cut] = self.problem.meaning(cut)
+            self.explained.append(fits and shown[cut] == state)
 
     def _try(self, decide: Decider, problem: search.Problem | None = None) -> Answer:
         if self.subject.ambiguous:
-            why = "which of two test-and-sets with unknown outcomes took effect is not known"
+            why = "whether a test-and-set with an unknown outcome took effect, and when, is not known"
             return Verdict.UNDECIDED, None, "value", why
         if not self.lattice.known:
             return Verdict.UNDECIDED, None, "value", "part of the base log is missing"
@@ -125,7 +126,8 @@ class _Case:
     def _trusted(self) -> bool:
         """Say whether the certificates are true and the states in a certain order."""
         lineage, subject = self.lineage, self.subject
-        return lineage.verdict is Verdict.HOLDS and subject.ordered and not self.lattice.uncertain
+        certain = subject.ordered or subject.shown
+        return lineage.verdict is Verdict.HOLDS and certain and not self.lattice.uncertain
 
     def _settled(self, decide: Decider) -> Answer:
         """Search; where the order of the states is not certain, a violation must show in the certain ones."""
@@ -156,7 +158,7 @@ class _Case:
             return Verdict.HOLDS, Witness(kind="cuts", cuts=strong[1].cuts), strong[2], ""
         if all(self.explained):
             return Verdict.HOLDS, Witness(kind="cuts", cuts=self.cuts), "lineage", ""
-        answer = self._settled(search.weak)
+        answer = self._try(search.weak) if self.subject.shown else self._settled(search.weak)
         if answer[0] is Verdict.UNDECIDED and self._trusted and self.lineage.first_torn is not None:
             witness = Witness(kind="held", positions=(self.lineage.first_torn,))
             return Verdict.VIOLATED, witness, "lineage", ""
@@ -229,6 +231,11 @@ class _Case:
                 kind="certificate", events=(first.event,), facts={"why": first.why, "line": first.line}
             )
             verdict, event = Verdict.VIOLATED, first.event
+        elif wrong is not None and self.subject.granularity == "snapshots":
+            event = self.subject.states[wrong].event
+            facts = {"why": "what it showed is not the view of the base state that its epoch names"}
+            witness = Witness(kind="certificate", events=(event,), positions=(wrong,), facts=facts)
+            verdict = Verdict.VIOLATED
         elif wrong is not None and not self.linear:
             return self._make(
                 "certificates",

@@ -39,6 +39,8 @@ def absorbed_order(run: Run) -> Run:
         for view_record in view.records.values():
             for attempt in view_record.attempts:
                 attempt.absorbed = tuple(_translated(line, places) for line in attempt.absorbed)
+    for commit in run.commits:
+        commit.absorbed = tuple(_translated(line, places) for line in commit.absorbed)
     return run
 
 

@@ -113,6 +113,17 @@ class ViewRun:
 
 
 @dataclass(slots=True, kw_only=True)
+class Commit:
+    """An epoch that snapshots may show, and the base updates that it has more than the one before."""
+
+    event: int
+    pipeline: str
+    epoch: tuple[int, int]  # incarnation, epoch
+    time: int  # when it was committed for certain
+    absorbed: tuple[ev.Absorbed, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
 class Run:
     """A replayed run."""
 
@@ -122,7 +133,7 @@ class Run:
     views: dict[str, ViewRun] = field(default_factory=dict)
     tables: tuple[dict[str, Any], ...] = ()
     received: list[tuple[BaseRecord, int]] = field(default_factory=list)
-    commits: list[tuple[int, tuple[int, int], int]] = field(default_factory=list)  # event, epoch, time
+    commits: list[Commit] = field(default_factory=list)
     processes: set[str] = field(default_factory=set)
     quiescent: bool = False
     has_checkpoint: bool = False
@@ -246,7 +257,15 @@ class _Replayer:
             _record(self.run, called.view, read.key).reads.append(read)
 
     def _committed(self, number: int, event: ev.EpochCommitted) -> None:
-        self.run.commits.append((number, (event.incarnation, event.epoch), event.time))
+        self.run.commits.append(
+            Commit(
+                event=number,
+                pipeline=event.pipeline,
+                epoch=(event.incarnation, event.epoch),
+                time=event.time + self.errors.get(event.process, 0),
+                absorbed=event.absorbed,
+            )
+        )
 
     def _checkpoint(self, number: int, event: ev.Checkpoint) -> None:
         if self.begun:
@@ -269,11 +288,9 @@ class _Replayer:
             self._add_version(number, called, OutcomeKind.UNKNOWN, ENDLESS)
         run = self.run
         happened = set(run.received)
-        for view in run.views.values():
-            for view_record in view.records.values():
-                for attempt in view_record.attempts:
-                    for line in attempt.absorbed:
-                        happened.add(((line.table, key_identity(line.key)), line.to_version))
+        attempts = (a for view in run.views.values() for r in view.records.values() for a in r.attempts)
+        for absorbed in (*(a.absorbed for a in attempts), *(c.absorbed for c in run.commits)):
+            happened.update(((line.table, key_identity(line.key)), line.to_version) for line in absorbed)
         for record in self.start.keys() | self.updates.keys():
             first, row = self.start.get(record, (0, None))
             updates = self.updates.get(record, {})

@@ -37,7 +37,8 @@ class Subject:
     states: list[State]
     ordered: bool = True  # the order of the states is certain
     final_uncertain: bool = False  # an unknown test-and-set could still have followed
-    ambiguous: bool = False  # which of two unknown test-and-sets made a state is not known
+    shown: bool = False  # every state was seen for certain, whatever their order
+    ambiguous: bool = False  # whether unknown test-and-sets made some of the states is not known
 
 
 @dataclass(slots=True, kw_only=True)
@@ -168,6 +169,7 @@ def problem_of(subject: Subject, lattice: Lattice, meaning: Meaning, run: Run) -
         states=tuple(state.value for state in subject.states),
         order=order if len(order) == sum(lattice.tops) else None,
         ceilings=_ceilings(subject, lattice, run),
+        settled=run.quiescent and not subject.final_uncertain,
     )
 
 

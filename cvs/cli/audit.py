@@ -25,6 +25,7 @@ from cvs.report.text import screen
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--expect", metavar="LEVEL", help="The level every view record must have.")
 @click.option("--expect-view", metavar="LEVEL", help="The level every whole view must have.")
+@click.option("--expect-snapshots", metavar="LEVEL", help="The level snapshots of a whole view must have.")
 @click.option("--view", "views", multiple=True, metavar="V", help="Judge this view only; may be repeated.")
 @click.option("--finding", metavar="F", help="Tell all about one property.")
 @click.option(
@@ -39,6 +40,7 @@ def command(
     runs: tuple[Path, ...],
     expect: str | None,
     expect_view: str | None,
+    expect_snapshots: str | None,
     views: tuple[str, ...],
     finding: str | None,
     reference: str,
@@ -47,7 +49,8 @@ def command(
     as_json: bool,
 ) -> int:
     """Judge, print, and leave with the code of the verdict."""
-    expected = {g: level for g, level in (("record", expect), ("view", expect_view)) if level}
+    wanted = (("record", expect), ("view", expect_view), ("snapshots", expect_snapshots))
+    expected = {granularity: level for granularity, level in wanted if level}
     options: dict[str, object] = {
         "expected": expected,
         "views": views or None,

@@ -21,6 +21,7 @@ from cvs.history.events import (
     AnyEvent,
     BaseUpdateCalled,
     Checkpoint,
+    EpochCommitted,
     Event,
     TestAndSetCalled,
     UpdateReceived,
@@ -85,6 +86,7 @@ def _ways(key: Way, row: Way) -> dict[type, tuple[tuple[str, Way], ...]]:
         BaseUpdateCalled: (("key", key), ("row", row)),
         UpdateReceived: (("key", key),),
         TestAndSetCalled: (("view_key", key), ("row", row), ("absorbed", _absorbed(key))),
+        EpochCommitted: (("absorbed", _absorbed(key)),),
         ViewReadCalled: (("view_key", key),),
         ViewReadReturned: (("rows", lambda rows: tuple((key(k), row(r)) for k, r in rows)),),
         Checkpoint: (

@@ -120,11 +120,12 @@ class ManagerCrashed(Event, frozen=True, kw_only=True, tag="manager_crashed"):
 
 
 class EpochCommitted(Event, frozen=True, kw_only=True, tag="epoch_committed"):
-    """The control row says that an epoch is done."""
+    """The control row says that an epoch is done; `absorbed` is its certificate, the base updates it took in."""
 
     pipeline: str
     incarnation: int
     epoch: int
+    absorbed: tuple[Absorbed, ...] = ()
 
 
 class Checkpoint(Event, frozen=True, kw_only=True, tag="checkpoint"):

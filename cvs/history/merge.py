@@ -117,7 +117,7 @@ class _Schema:
             changes["key"] = self.key(event.table, event.key)
         if isinstance(event, ev.BaseUpdateCalled):
             changes["row"] = self.row(event.table, event.row)
-        if isinstance(event, ev.TestAndSetCalled):
+        if isinstance(event, ev.TestAndSetCalled | ev.EpochCommitted):
             changes["absorbed"] = tuple(
                 msgspec.structs.replace(line, key=self.key(line.table, line.key)) for line in event.absorbed
             )

@@ -25,6 +25,8 @@ from cvs.model.views import BaseTable, ViewDefinition
 
 Value = Any  # because a column may hold any CQL value
 Key = tuple[Value, ...]
+Line = tuple[str, Key, int, int]
+"""Of a certificate: table, key, from version, to version."""
 
 
 @dataclass(slots=True)
@@ -130,14 +132,10 @@ class History:
         expected: ev.Scalars | None,
         new: ev.Scalars,
         row: Mapping[str, Value] | None,
-        absorbed: Iterable[tuple[str, Key, int, int]] = (),
+        absorbed: Iterable[Line] = (),
     ) -> Call:
         """Write that a test-and-set leaves; `absorbed` is its certificate: (table, key, from, to version)."""
         operation = self._next()
-        lines = tuple(
-            ev.Absorbed(table=table, key=base_key, from_version=before, to_version=after)
-            for table, base_key, before, after in absorbed
-        )
         self._event(
             ev.TestAndSetCalled,
             operation=operation,
@@ -146,7 +144,7 @@ class History:
             expected=expected,
             new=new,
             row=None if row is None else dict(row),
-            absorbed=lines,
+            absorbed=_lines(absorbed),
         )
         return Call(lambda kind, seen: self._set_returned(operation, kind, seen), self._write)
 
@@ -167,10 +165,28 @@ class History:
         rows: Iterable[tuple[Key, Mapping[str, Value]]],
         *,
         signature: ev.Scalars | None = None,
+        epoch: int | None = None,
     ) -> None:
-        """Write what a read saw; no rows if there was no view record."""
+        """Write what a read saw; no rows if there was no view record; `epoch` of a snapshot."""
         seen = tuple((key, dict(row)) for key, row in rows)
-        self._event(ev.ViewReadReturned, operation=operation, rows=seen, signature=signature)
+        self._event(ev.ViewReadReturned, operation=operation, rows=seen, signature=signature, epoch=epoch)
+
+    def committed(
+        self,
+        epoch: int,
+        *,
+        absorbed: Iterable[Line],
+        pipeline: str = "pipeline",
+        incarnation: int = 0,
+    ) -> None:
+        """Write that snapshots may show an epoch now, and the base updates that it has more than the last."""
+        self._event(
+            ev.EpochCommitted,
+            pipeline=pipeline,
+            incarnation=incarnation,
+            epoch=epoch,
+            absorbed=_lines(absorbed),
+        )
 
     def crashed(self, victim: str) -> None:
         """Write that a process died."""
@@ -179,3 +195,10 @@ class History:
     def quiescent(self) -> None:
         """Write that everything before this was propagated: convergence can be judged."""
         self._event(ev.Quiescent)
+
+
+def _lines(absorbed: Iterable[Line]) -> tuple[ev.Absorbed, ...]:
+    return tuple(
+        ev.Absorbed(table=table, key=key, from_version=before, to_version=after)
+        for table, key, before, after in absorbed
+    )

@@ -78,11 +78,11 @@ class Redaction:
             case ev.UpdateReceived():
                 return _with(event, key=self._key(event.table, event.key))
             case ev.TestAndSetCalled():
-                absorbed = tuple(_with(a, key=self._key(a.table, a.key)) for a in event.absorbed)
                 row = self._row(event.view, event.row)
-                return _with(
-                    event, view_key=self._key(event.view, event.view_key), row=row, absorbed=absorbed
-                )
+                key = self._key(event.view, event.view_key)
+                return _with(event, view_key=key, row=row, absorbed=self._lines(event.absorbed))
+            case ev.EpochCommitted():
+                return _with(event, absorbed=self._lines(event.absorbed))
             case ev.ViewReadCalled() if event.view_key is not None:
                 return _with(event, view_key=self._key(event.view, event.view_key))
             case ev.Checkpoint():
@@ -96,6 +96,9 @@ class Redaction:
         """Return what a read of a view saw, without its secrets."""
         rows = tuple((self._key(view, key), self._row(view, row)) for key, row in event.rows)
         return _with(event, rows=rows)
+
+    def _lines(self, absorbed: Iterable[ev.Absorbed]) -> tuple[ev.Absorbed, ...]:
+        return tuple(_with(line, key=self._key(line.table, line.key)) for line in absorbed)
 
     def _key(self, owner: str, key: ev.Key) -> ev.Key:
         names = self.keys.get(owner)

@@ -10,6 +10,7 @@ A version of a base record is known by its write time: writers use the write tim
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,7 @@ class Assembler:
         self._base: dict[str, dict[Values, Row]] = {name: {} for name in self._tables}
         self._versions: dict[tuple[BaseRecord, int], int] = {}
         self._known: dict[BaseRecord, int] = {}
+        self._taken: dict[BaseRecord, int] = {}
         self._operation = 0
 
     def history(self, writers: Iterable[Any], logs: Iterable[Path], *, run: str) -> list[Any]:
@@ -136,9 +138,22 @@ class Assembler:
                     pipeline=PROCESS,
                     incarnation=epoch.incarnation,
                     epoch=epoch.number,
+                    absorbed=self._taken_in(moves),
                 )
             )
         return found
+
+    def _taken_in(self, moves: Iterable[tuple[str, BaseRecord, int, Row | None, Row | None]]) -> Values:
+        """Return the certificate of an epoch: the cut its snapshots show, as steps from the epoch before."""
+        lines = []
+        for _, record, version, _, _ in moves:
+            held = self._taken.get(record, 0)
+            if version > held:
+                lines.append(
+                    ev.Absorbed(table=record[0], key=record[1], from_version=held, to_version=version)
+                )
+                self._taken[record] = version
+        return tuple(lines)
 
     def _move(
         self, table: str, written: int, before: Values | None, now: Values | None
@@ -235,7 +250,10 @@ def epochs(logs: Iterable[Path]) -> list[_Epoch]:
                 epoch.committed = min(epoch.committed or moment, moment)
             else:
                 assert kind in (RUNNING, RAN), kind
-    return [found[place] for place in sorted(found) if found[place].ran]
+    ran = [found[place] for place in sorted(found) if found[place].ran]
+    for epoch, following in pairwise(ran):
+        epoch.committed = epoch.committed or following.started  # nothing runs before what it is pinned after
+    return ran
 
 
 def scans(relation: Relation) -> Iterable[str]:

@@ -181,3 +181,36 @@ def test_two_unknown_writes_with_one_signature_leave_open_which_was_seen() -> No
     found = judged(run.rest())
     assert {f.verdict for f in found.of("strong", "record")} == {Verdict.UNDECIDED}
     assert found.of("linearizability", "record")[0].verdict is Verdict.HOLDS
+
+
+def test_an_unknown_last_write_refuses_complete_only_if_nothing_could_follow() -> None:
+    def run(first: dict[str, Any]) -> Judgement:
+        run = Recorder()
+        run.base("k1", {"x": "a", "y": 5})
+        run.write("a", first, [("k1", 0, 1)])
+        run.base("k2", {"x": "a", "y": 7})
+        run.write("a", group("a", 12, 2), [("k2", 0, 1)], outcome="unknown")
+        return judged(run.rest())
+
+    right, wrong = run(group("a", 5, 1)), run(group("a", 6, 1))
+    for name in ("converged", "complete", "complete-recorded-order"):
+        assert {f.verdict for f in right.of(name, "record")} == {Verdict.UNDECIDED}, name
+    assert wrong.of("complete", "record")[0].verdict is Verdict.VIOLATED
+
+
+def test_an_unknown_write_that_others_followed_leaves_the_whole_view_open() -> None:
+    """It may have taken effect before them: then the view was never torn."""
+    run = Recorder()
+    run.base("k1", {"x": "a", "y": 5})
+    run.base("k1", {"x": "b", "y": 5})
+    run.write("a", None, [("k1", 0, 2)], outcome="unknown")
+    run.base("k2", {"x": "c", "y": 1})
+    run.write("b", group("b", 5, 1), [("k1", 0, 2)])
+    run.write("c", group("c", 1, 1), [("k2", 0, 1)])
+    found = judged(run.rest())
+    assert {f.verdict for f in found.of("strong", "view")} == {Verdict.UNDECIDED}
+    assert {f.verdict for f in found.of("strong", "record")} == {Verdict.HOLDS}
+
+
+def test_what_nobody_asked_is_not_proved() -> None:
+    assert str(judged(good(Recorder())).level("snapshots")) == "between not converged and complete"
