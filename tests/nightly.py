@@ -13,6 +13,9 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cvs.suite.classes import CLASSES
+from cvs.suite.table import cells
+
 ROOT = Path(__file__).resolve().parents[1]
 LEDGER = ROOT / "tests" / "ledger.ndjson"
 SECONDS_MAX = 2 * 3600
@@ -25,15 +28,24 @@ PARTS: dict[str, tuple[str, ...]] = {
     "cluster": ("tests/cluster", "tests/store"),
     "spark": ("tests/spark",),
     "specs": ("tests/specs",),
+} | {
+    f"levels-{shape.name}": tuple(
+        f"tests/unit/suite/test_table.py::test_no_run_of_many_falls_below_its_prediction[{cell.name}]"
+        for cell in cells()
+        if cell.shape.name == shape.name
+    )
+    for shape in CLASSES
 }
 """Part -> what pytest is asked to run; each part takes CVS_EXAMPLES and CVS_SEED from the environment."""
 
-EXAMPLES = {"agree": 20_000, "properties": 2_000, "plans": 10_000}
+EXAMPLES = {"agree": 20_000, "properties": 2_000, "plans": 10_000} | {
+    part: 2_000 for part in PARTS if part.startswith("levels-")
+}
 
 
 def selection(part: str) -> list[str]:
     """Return the paths of a part that exist; a part whose folder went is an error, not an empty success."""
-    missing = [path for path in PARTS[part] if not (ROOT / path).exists()]
+    missing = [path for path in PARTS[part] if not (ROOT / path.split("::")[0]).exists()]
     if missing:
         raise SystemExit(f"nightly: part {part} names folders that do not exist: {', '.join(missing)}")
     return list(PARTS[part])
@@ -76,7 +88,7 @@ def main(arguments: list[str]) -> int:
     if not arguments:
         for part in PARTS:
             last = next((line for line in reversed(lines) if line["part"] == part), None)
-            sys.stdout.write(f"{part:<12} {json.dumps(last) if last else 'never run'}\n")
+            sys.stdout.write(f"{part:<30} {json.dumps(last) if last else 'never run'}\n")
         return 0
     if arguments[0] not in PARTS:
         sys.stdout.write(f"nightly: no part {arguments[0]!r}; there are {', '.join(PARTS)}\n")
