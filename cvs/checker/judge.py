@@ -90,7 +90,12 @@ class _Case:
             why = "whether a test-and-set with an unknown outcome took effect, and when, is not known"
             return Verdict.UNDECIDED, None, "value", why
         if not self.lattice.known:
-            return Verdict.UNDECIDED, None, "value", "part of the base log is missing"
+            return (
+                Verdict.UNDECIDED,
+                None,
+                "value",
+                "part of the base log is missing, or its order is not known",
+            )
         try:
             verdict, witness = decide(problem or self.problem, Budget(self.budget))
         except Exhausted:

@@ -32,6 +32,7 @@ class Version:
     returned: int = -ENDLESS
     event: int = -1
     certain: bool = True
+    write_time: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -195,7 +196,12 @@ class _Replayer:
         before = versions.get(called.version)
         if before is None or (certain and not before.certain):
             versions[called.version] = Version(
-                row=called.row, called=called.time - error, returned=returned, event=number, certain=certain
+                row=called.row,
+                called=called.time - error,
+                returned=returned,
+                event=number,
+                certain=certain,
+                write_time=called.write_time,
             )
             self.run.order.append((record, called.version))
 

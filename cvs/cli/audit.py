@@ -29,7 +29,10 @@ from cvs.report.text import screen
 @click.option("--view", "views", multiple=True, metavar="V", help="Judge this view only; may be repeated.")
 @click.option("--finding", metavar="F", help="Tell all about one property.")
 @click.option(
-    "--reference", default="writers", show_default=True, help="Base time-line: writers or absorbed."
+    "--reference",
+    default="writers",
+    show_default=True,
+    help="Base time-line: writers, write-time or absorbed.",
 )
 @click.option(
     "--budget", default=BUDGET, show_default=True, type=click.IntRange(1), help="Steps per question."

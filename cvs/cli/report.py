@@ -21,7 +21,10 @@ from cvs.report.page import run_page
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--output", type=click.Path(path_type=Path), help="Where to; default: report.html beside RUN.")
 @click.option(
-    "--reference", default="writers", show_default=True, help="Base time-line: writers or absorbed."
+    "--reference",
+    default="writers",
+    show_default=True,
+    help="Base time-line: writers, write-time or absorbed.",
 )
 @click.option(
     "--budget", default=BUDGET, show_default=True, type=click.IntRange(1), help="Steps per question."

@@ -42,6 +42,7 @@ class BaseUpdateCalled(Event, frozen=True, kw_only=True, tag="base_update_called
     key: Key
     version: int  # position on the record's time-line, from 1; 0 is the initial version
     row: Row | None
+    write_time: int | None = None  # by which the base itself orders writes, in its own unit
 
 
 class BaseUpdateReturned(Event, frozen=True, kw_only=True, tag="base_update_returned"):

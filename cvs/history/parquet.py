@@ -30,7 +30,18 @@ _TEXTS = (
     *("victim", "pipeline", "base", "views", "tables", "settings"),
 )
 _NUMBERS = (
-    *("time", "operation", "version", "entry", "attempt", "epoch", "incarnation", "format", "clock_error"),
+    *(
+        "time",
+        "operation",
+        "version",
+        "entry",
+        "attempt",
+        "epoch",
+        "incarnation",
+        "format",
+        "clock_error",
+        "write_time",
+    ),
 )
 _SIGNATURES = ("expected", "new", "returned", "signature")
 _JSON = frozenset({"key", "row", "view_key", "rows", "base", "views", "tables", "settings"})

@@ -96,12 +96,26 @@ class History:
         self._operation += 1
         return self._operation
 
-    def base_update(self, table: str, key: Key, row: Mapping[str, Value] | None, *, version: int) -> Call:
+    def base_update(
+        self,
+        table: str,
+        key: Key,
+        row: Mapping[str, Value] | None,
+        *,
+        version: int,
+        write_time: int | None = None,
+    ) -> Call:
         """Write that a base update leaves: the whole row after it, None for a delete."""
         operation = self._next()
         whole = None if row is None else dict(row)
         self._event(
-            ev.BaseUpdateCalled, operation=operation, table=table, key=key, version=version, row=whole
+            ev.BaseUpdateCalled,
+            operation=operation,
+            table=table,
+            key=key,
+            version=version,
+            row=whole,
+            write_time=write_time,
         )
         return Call(lambda kind, _: self._base_returned(operation, kind), self._write)
 

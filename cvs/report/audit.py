@@ -10,7 +10,7 @@ from cvs.checker.classify import Judgement, judge
 from cvs.checker.foreign import Foreign
 from cvs.checker.large import LARGE, judge_large
 from cvs.checker.meaning import DefinitionMeaning, Meaning
-from cvs.checker.reference import REFERENCES, absorbed_order
+from cvs.checker.reference import REFERENCES
 from cvs.checker.replay import ViewRun, replay
 from cvs.checker.search import linearizable
 from cvs.errors import SpecificationError
@@ -105,6 +105,5 @@ def judge_events(
             f"no view {', '.join(sorted(strangers))} in this run",
             next_step=f"it has {', '.join(sorted(run.views))}",
         )
-    if reference == "absorbed":
-        run = absorbed_order(run)
+    run = REFERENCES[reference](run)
     return judge(run, meaning, budget=budget, views=views, reference=reference)

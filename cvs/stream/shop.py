@@ -130,6 +130,7 @@ class Writer:
             key=(key,),
             version=version,
             row=None if row is None else {"id": key, **row},
+            write_time=stamp,
         )
         self.recorder.record(called)
         if row is None:

@@ -89,7 +89,13 @@ class Recorder:
         return self.time
 
     def base(
-        self, key: Any, row: dict[str, Any] | None, *, table: str = "r", outcome: str = "applied"
+        self,
+        key: Any,
+        row: dict[str, Any] | None,
+        *,
+        table: str = "r",
+        outcome: str = "applied",
+        write_time: int | None = None,
     ) -> int:
         self.operation += 1
         version = self.versions[table, key] = self.versions.get((table, key), 0) + 1
@@ -102,12 +108,28 @@ class Recorder:
                 key=(key,),
                 version=version,
                 row=row,
+                write_time=write_time,
             )
         )
         self.events.append(
             ev.BaseUpdateReturned(process="w", time=self.tick(), operation=self.operation, outcome=outcome)
         )
         return version
+
+    def received(self, key: Any, version: int, *, table: str = "r") -> None:
+        """Hand a version over, in the order in which a manager gets it."""
+        entry = self.versions["stream"] = self.versions.get("stream", 0) + 1
+        self.events.append(
+            ev.UpdateReceived(
+                process="m",
+                time=self.tick(),
+                stream="s",
+                entry=entry,
+                table=table,
+                key=(key,),
+                version=version,
+            )
+        )
 
     def write(
         self,

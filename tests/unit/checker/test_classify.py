@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import pytest
+
 from cvs.checker.classify import Judgement, judge
-from cvs.checker.reference import absorbed_order
+from cvs.checker.reference import REFERENCES, absorbed_order
 from cvs.checker.replay import replay
 from cvs.checker.verdict import Verdict
+from cvs.errors import AssumptionError
 from cvs.history import events as ev
 from tests.agree.problems import SUMS, Recorder
 
@@ -132,18 +135,8 @@ def test_the_absorbed_reference_forgives_what_the_writers_log_does_not() -> None
         recorder = Recorder()
         for y in (1, 2, 3):
             recorder.base("k", {"x": "a", "y": y})
-        for entry, version in enumerate((1, 3, 2), 1):
-            recorder.events.append(
-                ev.UpdateReceived(
-                    process="m",
-                    time=recorder.tick(),
-                    stream="s",
-                    entry=entry,
-                    table="r",
-                    key=("k",),
-                    version=version,
-                )
-            )
+        for version in (1, 3, 2):
+            recorder.received("k", version)
         for y, before, after in ((1, 0, 1), (3, 1, 3), (2, 3, 2)):
             recorder.write("a", group("a", y, 1), [("k", before, after)])
         return recorder.rest()
@@ -214,3 +207,33 @@ def test_an_unknown_write_that_others_followed_leaves_the_whole_view_open() -> N
 
 def test_what_nobody_asked_is_not_proved() -> None:
     assert str(judged(good(Recorder())).level("snapshots")) == "between not converged and complete"
+
+
+@pytest.mark.parametrize(
+    ("times", "verdicts"),
+    [
+        ((10, 30, 20), {"writers": "violated", "write-time": "holds", "absorbed": "violated"}),
+        ((10, 20, 30), {"writers": "violated", "write-time": "violated", "absorbed": "violated"}),
+        ((10, 30, 30), {"writers": "violated", "write-time": "undecided", "absorbed": "violated"}),
+    ],
+)
+def test_a_verdict_of_each_reference(times: tuple[int, ...], verdicts: dict[str, str]) -> None:
+    """The third update carries an older write time: the base itself goes from 1 over 3 to 2, and ends there."""
+    found = {}
+    for name, rewritten in REFERENCES.items():
+        run = Recorder()
+        for y, moment in zip((1, 2, 3), times, strict=True):
+            run.base("k", {"x": "a", "y": y}, write_time=moment)
+        for version in (1, 2, 3):
+            run.received("k", version)
+        run.write("a", group("a", 1, 1), [("k", 0, 1)])
+        run.write("a", group("a", 2, 1), [("k", 1, 2)])
+        judgement = judge(rewritten(replay(run.rest())), lambda _: SUMS, reference=name)
+        assert judgement.reference == name
+        found[name] = judgement.of("strong", "record")[0].verdict.value
+    assert found == verdicts
+
+
+def test_the_write_time_reference_needs_write_times() -> None:
+    with pytest.raises(AssumptionError, match="has no write time"):
+        REFERENCES["write-time"](replay(good(Recorder())))
