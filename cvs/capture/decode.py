@@ -21,7 +21,8 @@ from cvs.capture.changes import (
     Range,
     TableDefinition,
 )
-from cvs.capture.types import parse_type
+from cvs.capture.values import type_of, user_types_of
+from cvs.model.cql_bytes import fixed_length
 
 TIMESTAMP_EPOCH = 1_442_880_000_000_000  # Cassandra counts write times from 22 September 2015
 DELETION_EPOCH = 1_442_880_000
@@ -34,6 +35,7 @@ CELL_DELETED, CELL_EXPIRING, CELL_EMPTY, CELL_ROW_TIME, CELL_ROW_TTL = 0x01, 0x0
 ROW_TIME_WITH_VALUE = CELL_ROW_TIME
 EMPTY, REVERSED, PARTITION_DELETION, STATIC_ROW, ROW_ESTIMATE = 0x01, 0x02, 0x04, 0x08, 0x10
 
+MULTI_CELL = ("list", "set", "map", "udt")  # unless frozen: a cell an element
 # Bound kinds by ordinal: (ends a range inclusively?, starts one inclusively?); None: it does not.
 BOUNDS: dict[int, tuple[bool | None, bool | None]] = {
     0: (False, None),
@@ -113,19 +115,17 @@ class TableDecoder:
         self.definition = definition
         self.reference = reference
         self.captured = definition.capture
-        user_types = frozenset(user_type.name for user_type in definition.user_types)
-        self._clustering = [parse_type(column.type).fixed_length for column in definition.clustering]
+        user_types = user_types_of(definition)
+        self._clustering = [fixed_length(type_of(c.type, user_types)) for c in definition.clustering]
         self._plans: dict[bytes, ColumnPlan] = {}
         names = [(name, text) for name, text, _, _ in definition.dropped]
         names += [
             (c.name, c.type) for c in definition.columns if c.kind in (ColumnKind.STATIC, ColumnKind.REGULAR)
         ]
         for name, text in names:
-            parsed = parse_type(text)
-            is_complex = parsed.is_multi_cell(user_types)
-            # because values of complex cells go by the collection's own type, which has no fixed length
-            length = -1 if is_complex else parsed.fixed_length
-            self._plans[name.encode()] = ColumnPlan(name, length, is_complex)
+            kind = type_of(text, user_types)
+            is_complex = kind.name in MULTI_CELL and not kind.frozen
+            self._plans[name.encode()] = ColumnPlan(name, fixed_length(kind), is_complex)
         self._last_block = b"\x00"
         self._last_columns: Columns = ()
 

@@ -20,8 +20,8 @@ from cvs.capture.changes import (
     UserType,
     split_key,
 )
-from cvs.capture.types import CqlType, parse_type
 from cvs.capture.values import Reader
+from cvs.model.cql_type import names_in
 
 SYSTEM_KEYSPACES = {
     "system",
@@ -214,13 +214,11 @@ def _covers(change: Change, clustering: Key) -> bool:
 def _used_types(texts: list[str], user_types: dict[str, UserType]) -> set[str]:
     """Name the user types that these types use, directly or through one another."""
     used: set[str] = set()
-    pending = [parse_type(text) for text in texts]
+    pending = list(texts)
     while pending:
-        kind: CqlType = pending.pop()
-        pending.extend(kind.arguments)
-        if kind.name in user_types and kind.name not in used:
-            used.add(kind.name)
-            pending.extend(parse_type(text) for _, text in user_types[kind.name].fields)
+        for name in names_in(pending.pop()) & user_types.keys() - used:
+            used.add(name)
+            pending.extend(text for _, text in user_types[name].fields)
     return used
 
 

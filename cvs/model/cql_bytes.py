@@ -85,11 +85,19 @@ def _vint_of(data: bytes, at: int) -> tuple[int, int]:
     raw = (first & (0xFF >> extra)) << (8 * extra) | int.from_bytes(data[at + 1 : end], "big")
     if end > len(data):
         raise IndexError("the bytes end within a number")
+    return raw, end
+
+
+def _signed_vint_of(data: bytes, at: int) -> tuple[int, int]:
+    raw, end = _vint_of(data, at)
     return (raw >> 1) ^ -(raw & 1), end
 
 
-def _vint(value: int) -> bytes:
-    raw = value << 1 if value >= 0 else (-value << 1) - 1
+def _signed_vint(value: int) -> bytes:
+    return _vint(value << 1 if value >= 0 else (-value << 1) - 1)
+
+
+def _vint(raw: int) -> bytes:
     extra = max(0, (raw.bit_length() - 1) // 7) if raw else 0
     if extra >= 8:
         return b"\xff" + raw.to_bytes(8, "big")
@@ -99,9 +107,9 @@ def _vint(value: int) -> bytes:
 
 
 def _duration_of(_: CqlType, data: bytes) -> Duration:
-    months, at = _vint_of(data, 0)
-    days, at = _vint_of(data, at)
-    nanoseconds, _end = _vint_of(data, at)
+    months, at = _signed_vint_of(data, 0)
+    days, at = _signed_vint_of(data, at)
+    nanoseconds, _end = _signed_vint_of(data, at)
     return Duration(months, days, nanoseconds)
 
 
@@ -150,15 +158,35 @@ def _tuple(cql: CqlType, value: tuple[Value, ...]) -> bytes:
     return b"".join(_give(part, item) for part, item in zip(cql.parts, value, strict=True))
 
 
+def fixed_length(cql: CqlType) -> int:
+    """Return the bytes every value of a type has, or -1 (`AbstractType.valueLengthIfFixed`).
+
+    `date`, `time`, `smallint` and `tinyint` are, for historical reasons, not of fixed length.
+    """
+    if cql.name == "vector":
+        element = fixed_length(cql.parts[0])
+        return element * cql.size if element > 0 else -1
+    return _FIXED_BYTES.get(cql.name, -1)
+
+
 def _vector_of(cql: CqlType, data: bytes) -> list[Value]:
-    size = len(data) // cql.size
-    return [decode_cql(cql.parts[0], data[i : i + size]) for i in range(0, len(data), size)]
+    size, at, items = fixed_length(cql.parts[0]), 0, []
+    for _ in range(cql.size):
+        length, at = (size, at) if size > 0 else _vint_of(data, at)
+        if at + length > len(data):
+            raise IndexError("the bytes end within an element")
+        items.append(decode_cql(cql.parts[0], data[at : at + length]))
+        at += length
+    return items
 
 
 def _vector(cql: CqlType, value: tuple[Value, ...]) -> bytes:
-    return b"".join(encode_cql(cql.parts[0], item) or b"" for item in value)
+    items = [encode_cql(cql.parts[0], item) or b"" for item in value]
+    return b"".join(items if fixed_length(cql.parts[0]) > 0 else [_vint(len(item)) + item for item in items])
 
 
+_FIXED_BYTES = {"boolean": 1, "uuid": 16, "timeuuid": 16}
+_FIXED_BYTES |= dict.fromkeys(("int", "float"), 4) | dict.fromkeys(("bigint", "double", "timestamp"), 8)
 _INTEGER_BYTES = {"tinyint": 1, "smallint": 2, "int": 4, "bigint": 8, "counter": 8, "time": 8}
 
 _DECODERS: dict[str, Callable[[CqlType, bytes], Value]] = {
@@ -193,6 +221,6 @@ _ENCODERS: dict[str, Callable[[CqlType, Any], bytes]] = {
     "timestamp": lambda _, v: ((v - EPOCH) // timedelta(milliseconds=1)).to_bytes(8, "big", signed=True),
     "blob": lambda _, value: value,
     "inet": lambda _, value: value.packed,
-    "duration": lambda _, v: _vint(v.months) + _vint(v.days) + _vint(v.nanoseconds),
+    "duration": lambda _, v: _signed_vint(v.months) + _signed_vint(v.days) + _signed_vint(v.nanoseconds),
     "vector": _vector,
 }

@@ -58,6 +58,16 @@ def _plain(text: str) -> CqlType:
     return _Parser(text, {}).whole()
 
 
+def names_in(text: str) -> set[str]:
+    """Return all names in a type's text, user types among them, without needing their definitions."""
+    return {unquoted(token) for token in _TOKEN.findall(text)}
+
+
+def unquoted(name: str) -> str:
+    """Return a name as it is meant: quotes off, doubled ones inside single."""
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name
+
+
 def _with_user_types(text: str, user_types: UserTypes) -> CqlType:
     return _Parser(text, user_types).whole()
 
@@ -104,7 +114,7 @@ class _Parser:
             return self.composed(folded)
         if folded in SCALARS:
             return CqlType(name=folded)
-        fields = self.user_types.get(name.strip('"'))
+        fields = self.user_types.get(unquoted(name))
         if fields is None:
             raise self.refusal(f': "{name}" is not known')
         parts = tuple(parse_type(text, self.user_types) for _, text in fields)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from uuid import UUID
 
 import pytest
+from cassandra import cqltypes
 
 from cvs.errors import HistoryError, SpecificationError
 from cvs.model.cql_bytes import decode_cql, encode_cql
@@ -157,6 +158,17 @@ def test_null_and_empty_bytes() -> None:
     assert decode_cql("int", b"") is None
     assert decode_cql("text", b"") == ""
     assert encode_cql("int", None) is None
+
+
+def test_vectors_agree_with_the_driver() -> None:
+    """Elements of no fixed length carry theirs (`date` and `smallint` among them)."""
+    kinds = {"float": "FloatType", "text": "UTF8Type", "smallint": "ShortType"}
+    for name, values in {"float": (1.5, 2.5), "text": ("", "x" * 200), "smallint": (1, -1)}.items():
+        vector = cqltypes.VectorType.apply_parameters([kinds[name], 2], None)
+        assert encode_cql(f"vector<{name}, 2>", values) == vector.serialize(list(values), 4)
+        assert decode_cql(f"vector<{name}, 2>", vector.serialize(list(values), 4)) == values
+    with pytest.raises(HistoryError, match="within an element"):
+        decode_cql("vector<text, 2>", b"\x01a\x05b")
 
 
 @pytest.mark.parametrize("json", [{"$date": "x"}, {"$nothing": 1}, {"a": 1, "b": 2}, {}, {"$decimal": []}])
