@@ -7,14 +7,16 @@ import click
 
 from cvs.cli.output import console, json_option, print_json
 from cvs.errors import SpecificationError
+from cvs.model.views import BaseTable
 from cvs.plan.cost import plan_cost
 from cvs.plan.cql import tables_of_schema
 from cvs.plan.explain import Explanation
-from cvs.plan.live import tables_of_cluster
 from cvs.plan.maintenance import Choices, maintenance_plan
 from cvs.plan.picture import page
 from cvs.plan.sql import parse_views
 from cvs.plan.statistics import Statistics, Weights
+from cvs.store.schema import base_tables
+from cvs.store.session import CassandraSession, ClusterAddress
 
 
 @click.command()
@@ -68,7 +70,7 @@ def command(
     if schema is not None:
         tables = tables_of_schema(schema.read_text())
     else:
-        tables = tables_of_cluster((contact_points or "").split(","), port, keyspace)
+        tables = _live_tables(contact_points or "", port)
     declared = parse_views(views.read_text(), tables, keyspace=keyspace)
     choices = Choices(replicated=frozenset(replicate))
     plan = maintenance_plan(declared, tables, choices)
@@ -91,6 +93,15 @@ def command(
     out = console()
     for line in explanation.lines():
         out.print(line, markup=False)
+
+
+def _live_tables(contact_points: str, port: int) -> dict[str, BaseTable]:
+    hosts = tuple(host.strip() for host in contact_points.split(","))
+    session = CassandraSession(ClusterAddress(contact_points=hosts, port=port))
+    try:
+        return base_tables(session)
+    finally:
+        session.close()
 
 
 def _mapping(path: Path) -> dict[str, object]:

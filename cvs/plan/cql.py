@@ -1,11 +1,10 @@
-"""Base tables from CQL: the text of a schema, or the rows of `system_schema` of a live cluster.
+"""Base tables from the CQL text of a schema (those of a live cluster: `store/schema.py`).
 
 Only what a view needs is read: columns, types, primary key. Statements other than CREATE TABLE are passed over.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from cvs.errors import SpecificationError
 from cvs.model.views import BaseTable
@@ -33,31 +32,6 @@ def tables_of_schema(text: str) -> dict[str, BaseTable]:
             "the schema has no CREATE TABLE", next_step="give the output of DESCRIBE SCHEMA"
         )
     return found
-
-
-def tables_of_rows(columns: Iterable[Mapping[str, Any]]) -> dict[str, BaseTable]:
-    """Return tables from rows of `system_schema.columns`."""
-    by_table: dict[str, list[Mapping[str, Any]]] = {}
-    for row in columns:
-        by_table.setdefault(f"{row['keyspace_name']}.{row['table_name']}", []).append(row)
-    return {name: _of_rows(name, rows) for name, rows in by_table.items()}
-
-
-def _of_rows(name: str, rows: list[Mapping[str, Any]]) -> BaseTable:
-    def key(kind: str) -> tuple[str, ...]:
-        parts = [row for row in rows if row["kind"] == kind]
-        return tuple(row["column_name"] for row in sorted(parts, key=lambda row: row["position"]))
-
-    partition, clustering = key("partition_key"), key("clustering")
-    types = {row["column_name"]: row["type"] for row in rows}
-    first = (*partition, *clustering)
-    rest = sorted(set(types) - set(first))
-    return BaseTable(
-        name=name,
-        columns=tuple((column, types[column]) for column in (*first, *rest)),
-        partition_key=partition,
-        clustering_key=clustering,
-    )
 
 
 def _statements(text: str) -> Iterable[list[str]]:

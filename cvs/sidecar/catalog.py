@@ -10,12 +10,10 @@ from typing import Literal as OneOf
 
 from cvs.errors import StoreError
 from cvs.model.layout import quoted
-from cvs.model.views import BaseTable
 from cvs.plan.sql import DeclaredView
 from cvs.store.session import CassandraSession
 
 BOOKKEEPING_VERSION = 1
-SYSTEM_KEYSPACES = ("system", "system_")
 
 VIEW_COLUMNS = "name text PRIMARY KEY, position int, statement text, level text, paused boolean"
 
@@ -163,19 +161,3 @@ class Catalog:
 
 MIGRATIONS: dict[int, Callable[[CassandraSession], None]] = {}
 """From version n to n + 1."""
-
-
-def base_tables(session: CassandraSession) -> dict[str, BaseTable]:
-    """Return the user's tables as the live schema declares them."""
-    metadata = session.driver.cluster.metadata
-    return {
-        f"{keyspace.name}.{table.name}": BaseTable(
-            name=f"{keyspace.name}.{table.name}",
-            columns=tuple((column.name, column.cql_type) for column in table.columns.values()),
-            partition_key=tuple(column.name for column in table.partition_key),
-            clustering_key=tuple(column.name for column in table.clustering_key),
-        )
-        for keyspace in metadata.keyspaces.values()
-        if not keyspace.name.startswith(SYSTEM_KEYSPACES)
-        for table in keyspace.tables.values()
-    }

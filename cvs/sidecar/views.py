@@ -13,9 +13,10 @@ from cvs.model.stages import Typed
 from cvs.model.types import normal_row
 from cvs.model.views import BaseTable
 from cvs.plan.sql import DeclaredView, base_names, parse_views
-from cvs.sidecar.catalog import Catalog, CatalogView, base_tables
+from cvs.sidecar.catalog import Catalog, CatalogView
 from cvs.sidecar.settings import Settings
 from cvs.sidecar.verification import Records, Report, verify
+from cvs.store.schema import base_tables
 from cvs.store.session import CassandraSession, ClusterAddress
 
 Row = dict[str, Any]  # because columns have any CQL type

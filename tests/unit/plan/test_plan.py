@@ -12,7 +12,7 @@ from cvs.model.expressions import Call, Column, Literal, compile_expression
 from cvs.model.stages import AggregateStage, JoinStage
 from cvs.plan.cells import Axis
 from cvs.plan.cost import plan_cost
-from cvs.plan.cql import tables_of_rows, tables_of_schema
+from cvs.plan.cql import tables_of_schema
 from cvs.plan.maintenance import Choices, maintenance_plan
 from cvs.plan.sql import parse_views
 from cvs.plan.statistics import Statistics, Weights
@@ -40,20 +40,6 @@ def test_a_schema_is_read_as_cassandra_means_it() -> None:
     assert orders.key == ("customer", "id")
     assert dict(orders.columns)["tags"] == "frozen<map<text, int>>"
     assert TABLES["shop.customers"].columns == (("id", "int"), ("name", "text"), ("VIP", "boolean"))
-
-
-def test_rows_of_system_schema_give_the_same_table() -> None:
-    def row(name: str, kind: str, position: int, cql: str) -> dict:
-        return {"keyspace_name": "shop", "table_name": "customers", "column_name": name, "kind": kind,
-                "position": position, "type": cql}  # fmt: skip
-
-    rows = [
-        row("name", "regular", -1, "text"),
-        row("id", "partition_key", 0, "int"),
-        row("VIP", "regular", -1, "boolean"),
-    ]
-    (found,) = tables_of_rows(rows).values()
-    assert (found.key, dict(found.columns)) == (("id",), dict(TABLES["shop.customers"].columns))
 
 
 @pytest.mark.parametrize(
