@@ -33,15 +33,19 @@ from cvs.embedded.cluster import EmbeddedCluster
 from cvs.embedded.node import Node
 from tests.java import stock
 
-RATE = 300  # writes a second of the open-loop writer: below half of what this machine takes
+RATE = 1500  # writes a second of the open-loop writer: below half of what this machine takes
 SECONDS = 8
+
+
+COLUMNS = "(id int PRIMARY KEY, a int, b text, c bigint)"
 
 
 def narrow_table(session: Session) -> Any:
     session.execute(
         "CREATE KEYSPACE bench WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
     )
-    session.execute("CREATE TABLE bench.narrow (id int PRIMARY KEY, a int, b text, c bigint) WITH cdc = true")
+    session.execute(f"CREATE TABLE bench.narrow {COLUMNS} WITH cdc = true")
+    session.execute(f"CREATE TABLE bench.plain {COLUMNS}")
     return session.prepare("INSERT INTO bench.narrow (id, a, b, c) VALUES (?, ?, ?, ?)")
 
 
@@ -79,15 +83,15 @@ def decode_rate(node: Node, folder: Path) -> dict[str, Any]:
     }
 
 
-def latency(node: Node, session: Session, insert: Any, folder: Path) -> dict[str, Any]:
+def latency(node: Node, session: Session, insert: Any, folder: Path, *, eager: bool) -> dict[str, Any]:
     """Write one row at a time; wait for each in the feed."""
-    feed = FolderFeed(folder / "latency")
-    capture = Capture(NodeConnection(node.address, node.native_port), feed, delete=False)
+    feed = FolderFeed(folder)
+    capture = Capture(NodeConnection(node.address, node.native_port), feed, delete=False, eager=eager)
     capture.catch_up()
     stop = threading.Event()
     runner = threading.Thread(target=capture.run, args=(stop,))
     runner.start()
-    reader, (stream,) = FolderFeed(folder / "latency"), feed.streams()
+    reader, (stream,) = FolderFeed(folder), feed.streams()
     position, delays = reader.head(stream).position, []
     for number in range(200):
         session.execute(insert, (number, 1, "x", 2))
@@ -111,10 +115,12 @@ def process_cost(pid: int) -> tuple[float, float]:
     return ticks / os.sysconf("SC_CLK_TCK"), resident
 
 
-def open_loop(session: Session, insert: Any) -> dict[str, Any]:
+def open_loop(node: Node, session: Session, insert: Any) -> dict[str, Any]:
     """Write at a fixed rate; latency counts from the moment a write was due."""
+    assert node.process
     delays: list[float] = []
     pending = threading.Semaphore(0)
+    before, _ = process_cost(node.process.pid)
     start = time.perf_counter()
     for number in range(RATE * SECONDS):
         due = start + number / RATE
@@ -128,17 +134,22 @@ def open_loop(session: Session, insert: Any) -> dict[str, Any]:
         future.add_callbacks(answered, answered)
     for _ in range(RATE * SECONDS):
         assert pending.acquire(timeout=60)
+    after, _ = process_cost(node.process.pid)
     delays.sort()
     return {
         "p50_ms": round(statistics.median(delays), 2),
         "p99_ms": round(delays[len(delays) * 99 // 100], 2),
+        "node_cpu_ms_a_write": round((after - before) * 1000 / (RATE * SECONDS), 3),
     }
 
 
 def cost_to_writers(node: Node, session: Session, insert: Any, folder: Path) -> dict[str, Any]:
-    """Without capture, with it, without it again (what differs between the two outer ones is noise)."""
-    found: dict[str, Any] = {"rate": RATE, "without": open_loop(session, insert)}
-    command = [sys.executable, "-m", "cvs", "capture", "--feed", str(folder / "cost"), "--keep"]
+    """A table without CDC, one with it, with capture beside it, and without again (the rest is noise)."""
+    plain = session.prepare("INSERT INTO bench.plain (id, a, b, c) VALUES (?, ?, ?, ?)")
+    open_loop(node, session, plain)  # to warm the node up
+    found: dict[str, Any] = {"rate": RATE, "plain table": open_loop(node, session, plain)}
+    found["cdc table"] = open_loop(node, session, insert)
+    command = [sys.executable, "-m", "cvs", "capture", "--feed", str(folder / "cost")]
     command += ["--node", node.address, "--port", str(node.native_port)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
         try:
@@ -149,13 +160,13 @@ def cost_to_writers(node: Node, session: Session, insert: Any, folder: Path) -> 
             time.sleep(5)
             idle_end, resident = process_cost(process.pid)
             found["idle_cpu_percent"] = round((idle_end - idle_start) / 5 * 100, 1)
+            found["with capture"] = open_loop(node, session, insert)
+            busy, resident = process_cost(process.pid)
             found["resident_mb"] = round(resident)
-            found["with"] = open_loop(session, insert)
-            busy, _ = process_cost(process.pid)
             found["capture_cpu_ms_a_write"] = round((busy - idle_end) * 1000 / (RATE * SECONDS), 3)
         finally:
             process.terminate()
-    found["without_again"] = open_loop(session, insert)
+    found["cdc table again"] = open_loop(node, session, insert)
     return found
 
 
@@ -170,18 +181,20 @@ def main() -> None:
     results: dict[str, Any] = {"load": os.getloadavg()[0], "cores": os.cpu_count()}
     for index, mode in enumerate(options.modes.split(",")):
         with (
-            tempfile.TemporaryDirectory() as name,
+            tempfile.TemporaryDirectory() as temporary,
             EmbeddedCluster(size=1, commitlog_sync=mode) as nodes,
             Cluster([nodes.nodes[0].address], port=nodes.nodes[0].native_port) as cluster,
         ):
-            node, folder, session = nodes.nodes[0], Path(name), cluster.connect()
+            node, folder, session = nodes.nodes[0], Path(temporary), cluster.connect()
             insert = narrow_table(session)
             if index == 0:
                 rows = [(n, n * 3, f"text {n}", n * 1000) for n in range(options.rows)]
                 execute_concurrent_with_args(session, insert, rows, concurrency=64)
                 results["decode"] = decode_rate(node, folder)
                 results["writers"] = cost_to_writers(node, session, insert, folder)
-            results[f"latency, {mode}"] = latency(node, session, insert, folder)
+            for eager in (False, True) if mode.startswith("periodic") else (False,):
+                name = f"latency, {mode}{', eager' if eager else ''}"
+                results[name] = latency(node, session, insert, folder / name, eager=eager)
     if options.json:
         print(json.dumps(results))
     else:

@@ -28,6 +28,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "cluster": ("tests/cluster", "tests/store"),
     "spark": ("tests/spark",),
     "specs": ("tests/specs",),
+    "capture-differential": ("tests/cluster/test_capture_differential.py",),
 } | {
     f"levels-{shape.name}": tuple(
         f"tests/unit/suite/test_table.py::test_no_run_of_many_falls_below_its_prediction[{cell.name}]"
@@ -38,7 +39,7 @@ PARTS: dict[str, tuple[str, ...]] = {
 }
 """Part -> what pytest is asked to run; each part takes CVS_EXAMPLES and CVS_SEED from the environment."""
 
-EXAMPLES = {"agree": 20_000, "properties": 2_000, "plans": 10_000} | {
+EXAMPLES = {"capture-differential": 125_000, "agree": 20_000, "properties": 2_000, "plans": 10_000} | {
     part: 2_000 for part in PARTS if part.startswith("levels-")
 }
 
