@@ -10,14 +10,17 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
+from random import Random
 
 from cvs.model.recompute import recompute_all
 from cvs.plan.cost import plan_cost
 from cvs.plan.maintenance import Choices, maintenance_plan
 from cvs.plan.sql import parse_views
 from cvs.plan.statistics import Statistics
+from tests.plan.faulty_run import PipelineRun
 from tests.plan.programs_run import ProgramsRun
 from tests.plan.tpch.data import QUERIES, Changes, generate
 from tests.plan.tpch.schema import TABLES
@@ -155,7 +158,36 @@ def order(tables: dict[str, list[tuple]]) -> list[dict]:
     return [{"pairs": agree + against, "kendall_tau": (agree - against) / max(1, agree + against)}]
 
 
-PARTS = {"planning": planning, "merged": merged, "zones": zones, "incremental": incremental, "order": order}
+def levels(_: dict[str, list[tuple]]) -> Iterator[dict]:
+    """Each query's judged level at SF 0.01, through a load and two epochs of changes of 1 % of every table."""
+    with tempfile.TemporaryDirectory() as folder:
+        tables = generate(Path(folder), "0.01")
+    for view in parse_views(QUERIES, TABLES):
+        plan = maintenance_plan([view], TABLES)
+        run, changes = PipelineRun(plan, Random(1), faults=False), Changes(tables, seed=7)
+        run.write({name: Counter(dict.fromkeys(found, 1)) for name, found in tables.items()})
+        run.epoch()
+        for _ in range(2):
+            run.write(changes.epoch(0.01))
+            run.epoch()
+        run.finish()
+        judged = run.judged(view)
+        yield {
+            "view": view.name, "stages": len(plan.stages), "tables": len(plan.zones),
+            "declared": view.options.level, "record": judged.record.value,
+            "snapshot": judged.snapshot.value if judged.snapshot else "none", "plain": judged.plain.value,
+            "states": judged.states,
+        }  # fmt: skip
+
+
+PARTS = {
+    "planning": planning,
+    "merged": merged,
+    "zones": zones,
+    "incremental": incremental,
+    "order": order,
+    "levels": levels,
+}
 
 
 def main(wanted: list[str]) -> None:

@@ -23,7 +23,7 @@ SECONDS_MAX = 2 * 3600
 PARTS: dict[str, tuple[str, ...]] = {
     "agree": ("tests/agree",),
     "properties": ("property_tests",),
-    "plans": ("tests/plan",),
+    "plans": ("tests/plan/test_random_levels.py",),
     "stories": ("tests/stories", "tests/corrupt", "tests/ladder"),
     "cluster": ("tests/cluster", "tests/store"),
     "spark": ("tests/spark",),

@@ -56,7 +56,7 @@ class Explanation:
 
     def _view(self, view: DeclaredView) -> dict[str, Any]:
         publication = self.publication(view)
-        level = view_level(view)
+        level = view_level(view, self.plan)
         return {
             "view": view.name,
             "columns": [list(column) for column in view.columns],
@@ -66,7 +66,7 @@ class Explanation:
             "granularity": view.options.granularity,
             "predicted": {
                 "record": level.record.value,
-                "whole_view_with_snapshot_reads": level.view_snapshot.value,
+                "whole_view_with_snapshot_reads": level.view_snapshot.value if level.view_snapshot else None,
                 "whole_view_with_plain_reads": level.view_plain.value,
                 "reason": level.reason,
                 "base_timeline": level.timeline,
@@ -120,7 +120,7 @@ class Explanation:
         yield from self._sums()
 
     def _view_lines(self, view: DeclaredView, seen: set[str]) -> Iterator[str]:
-        publication, level = self.publication(view), view_level(view)
+        publication, level = self.publication(view), view_level(view, self.plan)
         key = ", ".join(
             [
                 f"({', '.join(view.key.partition)})",
@@ -128,9 +128,12 @@ class Explanation:
             ]
         )
         yield f"view {view.name}  PRIMARY KEY ({key})"
+        snapshots = (
+            level.view_snapshot.value if level.view_snapshot else "no snapshot reads (no state of its own)"
+        )
         yield (
             f"  declared {view.options.level}; predicted {level.record.value} for each record, "
-            f"{level.view_snapshot.value} for the whole view with snapshot reads, {level.view_plain.value} without"
+            f"{snapshots} for the whole view with snapshot reads, {level.view_plain.value} without"
         )
         yield f"  because {level.reason}; base time-line: {level.timeline}"
         for warning in view.warnings:

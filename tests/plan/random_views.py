@@ -1,7 +1,10 @@
 """Random views as SQL text, and random changes of their tables, from one random instance."""
 
 from collections import Counter
+from collections.abc import Mapping
+from datetime import date
 from decimal import Decimal
+from functools import cache
 from random import Random
 
 import duckdb
@@ -25,16 +28,50 @@ TABLES = {
         name="r.c", columns=(("k", "text"), ("x", "int"), ("y", "bigint")), partition_key=("k",)
     ),
 }
-DUCK = {"int": "INTEGER", "text": "VARCHAR", "decimal": "DECIMAL(12,2)", "bigint": "BIGINT"}
-NUMBERS = ("int", "bigint", "decimal")
+DUCK = {
+    "int": "INTEGER",
+    "text": "VARCHAR",
+    "decimal": "DECIMAL(12,2)",
+    "bigint": "BIGINT",
+    "smallint": "SMALLINT",
+    "double": "DOUBLE",
+    "date": "DATE",
+    "boolean": "BOOLEAN",
+}
+NUMBERS = ("int", "bigint", "decimal", "smallint", "double")
 WORDS = ["u", "v", "vw", "w%", ""]
+
+
+def random_tables(random: Random) -> dict[str, BaseTable]:
+    """Two or three tables: keys of one to three columns, one to four other columns, at least one of them a number."""
+    found = {}
+    for number in range(2 + random.randrange(2)):
+        key = [
+            (f"k{i}", random.choice(["int", "int", "text", "bigint", "date"]))
+            for i in range(1 + random.randrange(3))
+        ]
+        rest = [("n0", random.choice(NUMBERS))]
+        rest += [(f"v{i}", random.choice(sorted(DUCK))) for i in range(random.randrange(4))]
+        partition = 1 + random.randrange(len(key))
+        found[f"r.t{number}"] = BaseTable(
+            name=f"r.t{number}",
+            columns=(*key, *rest),
+            partition_key=tuple(n for n, _ in key[:partition]),
+            clustering_key=tuple(n for n, _ in key[partition:]),
+        )
+    return found
+
+
+def _family(kind: str) -> str:
+    return "number" if kind in NUMBERS else kind
 
 
 class Grammar:
     """Writes one view; every choice comes from the random instance, so that Hypothesis can shrink it."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, tables: Mapping[str, BaseTable] = TABLES) -> None:
         self.random = random
+        self.tables = tables
         self.aliases = 0
 
     def maybe(self, share: float) -> bool:
@@ -49,7 +86,7 @@ class Grammar:
 
     def table(self) -> tuple[str, str, list[tuple[str, str]], list[str]]:
         """One entry of FROM: text, alias, typed columns, key columns."""
-        table = TABLES[self.pick(sorted(TABLES))]
+        table = self.tables[self.pick(sorted(self.tables))]
         self.aliases += 1
         alias = f"t{self.aliases}"
         columns = [(f"{alias}.{n}", t) for n, t in table.columns]
@@ -74,7 +111,7 @@ class Grammar:
         return text + (f" WHERE {' AND '.join(where)}" if where else ""), columns, keys
 
     def equal(self, left: list[tuple[str, str]], right: list[tuple[str, str]]) -> str:
-        pairs = [(a, b) for a, s in left for b, t in right if (s in NUMBERS) == (t in NUMBERS)]
+        pairs = [(a, b) for a, s in left for b, t in right if _family(s) == _family(t)]
         a, b = self.pick(pairs)
         return f"{a} = {b}"
 
@@ -186,15 +223,16 @@ class Grammar:
 class Base:
     """The tables' rows, with random changes; an epoch is a batch of them, combined."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, tables: Mapping[str, BaseTable] = TABLES) -> None:
         self.random = random
-        self.rows: dict[str, dict[tuple, tuple]] = {name: {} for name in TABLES}
+        self.tables = tables
+        self.rows: dict[str, dict[tuple, tuple]] = {name: {} for name in tables}
 
     def epoch(self, size: int) -> dict[str, Counter]:
-        changes: dict[str, Counter] = {name: Counter() for name in TABLES}
+        changes: dict[str, Counter] = {name: Counter() for name in self.tables}
         for _ in range(size):
-            name = sorted(TABLES)[self.random.randrange(3)]
-            table, rows = TABLES[name], self.rows[name]
+            name = sorted(self.tables)[self.random.randrange(len(self.tables))]
+            table, rows = self.tables[name], self.rows[name]
             key = tuple(self.value(dict(table.columns)[k], solid=True) for k in table.key)
             old = rows.pop(key, None)
             if old is not None:
@@ -211,27 +249,46 @@ class Base:
         if kind == "text":
             return WORDS[self.random.randrange(4 if solid else len(WORDS))]
         number = self.random.randrange(5)
-        return Decimal(number * 50).scaleb(-2) if kind == "decimal" else number
+        if kind == "decimal":
+            return Decimal(number * 50).scaleb(-2)
+        return {"double": number / 2, "date": date(2024, 1, 1 + number), "boolean": number > 2}.get(
+            kind, number
+        )
 
     def as_rows(self) -> dict[str, list[dict]]:
         return {
-            name: [dict(zip((n for n, _ in TABLES[name].columns), row, strict=True)) for row in rows.values()]
+            name: [
+                dict(zip((n for n, _ in self.tables[name].columns), row, strict=True))
+                for row in rows.values()
+            ]
             for name, rows in self.rows.items()
         }
 
     def answer(self, sql: str) -> list[dict]:
         """Run the view's query in DuckDB over the rows as they are."""
-        with duckdb.connect() as connection:
-            connection.execute("CREATE SCHEMA r")
-            for name, table in TABLES.items():
+        connection = _duckdb()
+        connection.execute("DROP SCHEMA IF EXISTS r CASCADE; CREATE SCHEMA r")
+        for name, table in self.tables.items():
+            connection.execute(
+                f"CREATE TABLE {name} ({', '.join(f'{n} {DUCK[t]}' for n, t in table.columns)})"
+            )
+            if self.rows[name]:
+                marks = ", ".join("?" for _ in table.columns)
+                values = [value for row in self.rows[name].values() for value in row]
                 connection.execute(
-                    f"CREATE TABLE {name} ({', '.join(f'{n} {DUCK[t]}' for n, t in table.columns)})"
+                    f"INSERT INTO {name} VALUES {', '.join(f'({marks})' for _ in self.rows[name])}", values
                 )
-                if self.rows[name]:
-                    marks = ", ".join("?" for _ in table.columns)
-                    connection.executemany(
-                        f"INSERT INTO {name} VALUES ({marks})", list(self.rows[name].values())
-                    )
-            cursor = connection.execute(sqlglot.transpile(sql, read="spark", write="duckdb")[0])
-            names = [d[0] for d in cursor.description]
-            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        cursor = connection.execute(sqlglot.transpile(sql, read="spark", write="duckdb")[0])
+        names = [d[0] for d in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+@cache
+def _duckdb() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(
+        config={"threads": 1}
+    )  # because starting threads takes longer than these queries
+    connection.execute(
+        "PRAGMA disable_optimizer"
+    )  # because it takes `CASE WHEN n > 1 THEN n ELSE 0 END IN (0, 1, 2)` for false where n is null
+    return connection

@@ -32,7 +32,9 @@ def generate(folder: Path, scale: str) -> dict[str, list[tuple]]:
     for name, table in TABLES.items():
         path = folder / f"{table.name.split('.')[1]}.parquet"
         columns = ", ".join(c for c, _ in table.columns)
-        tables[name] = connection.execute(f"SELECT {columns} FROM read_parquet('{path}')").fetchall()
+        rows = connection.execute(f"SELECT {columns} FROM read_parquet('{path}')").fetchall()
+        # One row a key, because below scale 0.01 the generator repeats (ps_partkey, ps_suppkey).
+        tables[name] = list({Changes.key(name, row): row for row in rows}.values())
     return tables
 
 

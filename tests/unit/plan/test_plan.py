@@ -13,9 +13,11 @@ from cvs.model.stages import AggregateStage, JoinStage
 from cvs.plan.cells import Axis
 from cvs.plan.cost import plan_cost
 from cvs.plan.cql import tables_of_schema
+from cvs.plan.levels import per_entry, stage_level
 from cvs.plan.maintenance import Choices, maintenance_plan
 from cvs.plan.sql import parse_views
 from cvs.plan.statistics import Statistics, Weights
+from cvs.programs.predicted import predicted
 
 SCHEMA = """
 CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
@@ -128,6 +130,38 @@ def test_complete_is_refused_with_the_nearest_plan() -> None:
     with pytest.raises(SpecificationError, match="never complete") as refusal:
         maintenance_plan(views, TABLES)
     assert "strong" in refusal.value.next_step
+    assert "projection-keeping-key / signature reaches complete" in refusal.value.next_step
+
+
+def test_the_whole_of_a_view_without_state_is_not_promised() -> None:
+    """Snapshots are read from state rows; a view whose rows are base rows has none."""
+    head = "TBLPROPERTIES ('cvs.granularity' = 'view')"
+    plan_of("SELECT region, COUNT(*) AS n FROM orders GROUP BY region", head=head)
+    with pytest.raises(SpecificationError, match="takes snapshot reads") as refusal:
+        plan_of("SELECT id, name FROM customers", head=head)
+    assert "record" in refusal.value.next_step
+
+
+PER_ENTRY = {
+    "SELECT id, name FROM customers": "projection-keeping-key",
+    "SELECT region, COUNT(*) AS n FROM orders GROUP BY region": "count-sum-avg-min-max",
+    "SELECT DISTINCT name FROM customers": "projection-losing-key",
+    "SELECT id FROM customers EXCEPT SELECT customer FROM orders": "except",
+    "SELECT id, name FROM customers ORDER BY name, id LIMIT 2": "top-2",
+    JOINED.format("o.total, c.name"): "inner-join",
+}
+
+
+@pytest.mark.parametrize("query", PER_ENTRY)
+def test_one_stage_views_name_their_class_of_the_level_table(query: str) -> None:
+    """No stage is promised more per epoch than its program reaches per entry."""
+    views = parse_views(f"CREATE MATERIALIZED VIEW v AS {query}", TABLES)
+    plan = maintenance_plan(views, TABLES)
+    found = per_entry(views[0], plan)
+    assert found is not None
+    assert found[0] == PER_ENTRY[query]
+    record, _ = predicted(*found, "zombies")
+    assert all(record.reaches(stage_level(stage).level) for stage in plan.stages)
 
 
 @pytest.fixture
