@@ -11,9 +11,10 @@ from typing import Literal as OneOf
 from cvs.errors import StoreError
 from cvs.model.layout import quoted
 from cvs.plan.sql import DeclaredView
+from cvs.sidecar.leadership import leader_statement
 from cvs.store.session import CassandraSession
 
-BOOKKEEPING_VERSION = 1
+BOOKKEEPING_VERSION = 2
 
 VIEW_COLUMNS = "name text PRIMARY KEY, position int, statement text, level text, paused boolean"
 
@@ -93,6 +94,8 @@ class Catalog:
         self._name = f"{quoted(keyspace)}.catalog_views"
         self._version = f"{quoted(keyspace)}.catalog_version"
         self._captured = f"{quoted(keyspace)}.catalog_captured"
+        self._requests = f"{quoted(keyspace)}.catalog_requests"
+        self._keyspace = keyspace
 
     def statements(self) -> list[str]:
         """Return the definitions of the bookkeeping tables."""
@@ -100,20 +103,29 @@ class Catalog:
             f"CREATE TABLE IF NOT EXISTS {self._version} (id int PRIMARY KEY, version int, incarnation bigint)",
             f"CREATE TABLE IF NOT EXISTS {self._name} ({VIEW_COLUMNS})",
             f"CREATE TABLE IF NOT EXISTS {self._captured} (name text PRIMARY KEY)",
+            leader_statement(self._keyspace),
+            f"CREATE TABLE IF NOT EXISTS {self._requests} (name text PRIMARY KEY, kind text, write_time bigint)",
         ]
 
-    def create(self) -> None:
-        """Create the bookkeeping tables, or bring older ones to this version; refuse newer ones."""
-        for statement in self.statements():
-            self._session.define(statement)
+    def check(self) -> int:
+        """Return the version of the tables that are there; refuse those of a newer cvs."""
         found = self._session.execute(f"SELECT version FROM {self._version} WHERE id = 0")
-        version = found[0][0] if found else BOOKKEEPING_VERSION
+        version: int = (found[0][0] if found else None) or BOOKKEEPING_VERSION
         if version > BOOKKEEPING_VERSION:
             raise StoreError(
                 f"the bookkeeping tables are of version {version}, this cvs knows {BOOKKEEPING_VERSION}",
                 where=self._version,
                 next_step="use the newer cvs that wrote them",
             )
+        return version
+
+    def create(self) -> None:
+        """Create the bookkeeping tables, or bring older ones to this version; refuse newer ones."""
+        of_version, *others = self.statements()
+        self._session.define(of_version)
+        version = self.check()
+        for statement in others:
+            self._session.define(statement)
         for step in range(version, BOOKKEEPING_VERSION):
             MIGRATIONS[step](self._session)
         self._session.execute(
@@ -159,5 +171,7 @@ class Catalog:
         self._session.execute(f"INSERT INTO {self._captured} (name) VALUES (?)", (table,))
 
 
-MIGRATIONS: dict[int, Callable[[CassandraSession], None]] = {}
-"""From version n to n + 1."""
+MIGRATIONS: dict[int, Callable[[CassandraSession], None]] = {
+    1: lambda _: None,  # because version 2 has two tables more, and changed none
+}
+"""From version n to n + 1, beyond making the tables that are new."""

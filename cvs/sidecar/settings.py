@@ -59,7 +59,6 @@ class ClusterSettings(Section, frozen=True):
 class ViewSettings(Section, frozen=True):
     """What is kept, and in which keyspaces; all that cvs creates lives in these two."""
 
-    file: str = "views.sql"
     state_keyspace: str = "cvs"
     published_keyspace: str = "cvs_views"
     replication_factor: Annotated[int, msgspec.Meta(ge=1)] = 1
@@ -73,9 +72,15 @@ class CaptureSettings(Section, frozen=True):
 
 
 class FeedSettings(Section, frozen=True):
-    """Where changes wait for the epochs: a folder that captures and pipeline share."""
+    """Where changes wait for the epochs: a folder that captures and pipeline share, or kafka://host:port/topic."""
 
-    folder: str = "feed"
+    name: str = "feed"
+
+
+class PipelineSettings(Section, frozen=True):
+    """What one epoch may take: this bounds the memory of the driver, whatever the input rate."""
+
+    changes_an_epoch: Annotated[int, msgspec.Meta(ge=1)] = 20_000
 
 
 class SparkSettings(Section, frozen=True):
@@ -105,6 +110,7 @@ class Settings(Section, frozen=True):
     views: ViewSettings = ViewSettings()
     capture: CaptureSettings = CaptureSettings()
     feed: FeedSettings = FeedSettings()
+    pipeline: PipelineSettings = PipelineSettings()
     spark: SparkSettings = SparkSettings()
     http: HttpSettings = HttpSettings()
     recording: RecordingSettings = RecordingSettings()

@@ -62,6 +62,7 @@ class Views:
         found = keyspaces.get(self.settings.views.state_keyspace)
         if found is None or "catalog_views" not in found.tables:
             return {}
+        self.catalog.check()
         return self.catalog.views()
 
     def bases(self) -> dict[str, BaseTable]:

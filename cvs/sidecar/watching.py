@@ -31,17 +31,27 @@ class BoardWatcher:
     clock: Callable[[], float] = time.time
     queued: Callable[[], int] = lambda: 0
     seconds: Callable[[], Mapping[str, float]] = dict
+    problems: Callable[[], tuple[str, ...]] = tuple
     _started: float = 0.0
     _before: dict[str, float] = field(default_factory=dict)
     _control: Control | None = None
     _grown: dict[str, int] = field(default_factory=dict)
+
+    def stands_by(self, control: Control | None) -> None:
+        """Show what another process commits; None: nothing was committed ever."""
+        states = control.pin.views if control else {}
+        watermark = control.committed_watermark / 1e6 if control else 0.0
+        lag_ms = max(0.0, self.clock() - watermark) * 1000 if watermark else 0.0
+        views = tuple(self._view(view, states, lag_ms) for view in self.views)
+        self.board.change(
+            views=views, watermark=watermark, committed_epoch=control.committed if control else 0
+        )
 
     def running(self, control: Control) -> None:
         """Note when the epoch began and what it is made of."""
         self._started = self.clock()
         self._before = dict(self.seconds())
         self._control = control
-        self.board.change(leader=True)
 
     def ran(self, control: Control, result: EpochResult) -> None:
         """Count the rows that came and went; they count once the epoch is committed, however often it ran."""
@@ -69,7 +79,7 @@ class BoardWatcher:
             view.row_count += self._grown.pop(view.name, 0)
         views = tuple(self._view(view, pin.views, lag_ms) for view in self.views)
         self.board.committed(epoch, views, queued_change_count=self.queued())
-        self.board.change(watermark=pin.watermark / 1e6)
+        self.board.change(watermark=pin.watermark / 1e6, problems=self.problems())
 
     def _view(self, view: WatchedView, states: Mapping[str, str], lag_ms: float) -> ViewStatus:
         state: ViewState = "paused" if view.paused else BUILDING_STATES[states.get(view.name, "live")]

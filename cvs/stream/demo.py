@@ -11,10 +11,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from cassandra import DriverException
@@ -55,16 +56,18 @@ class Stage:
         """Return a path in the folder."""
         return self.folder / name
 
-    def start(self, *arguments: str, log: str) -> "subprocess.Popen[bytes]":
+    def start(
+        self, *arguments: str, log: str, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> "subprocess.Popen[bytes]":
         """Start one command of cvs as a process of its own."""
-        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        surroundings = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", **environment}
         with self.file(log).open("ab") as out:
             process = subprocess.Popen(
                 [sys.executable, "-m", "cvs", *arguments],
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
-                env=environment,
+                env={**os.environ, **surroundings},
                 start_new_session=True,
             )
         self.processes.append(process)
@@ -79,16 +82,27 @@ class Stage:
     def pipeline(
         self, *extra: str, views: str = VIEWS, spark: bool = True, log: str = ""
     ) -> "subprocess.Popen[bytes]":
-        """Start a pipeline."""
-        self.file(f"{views}.sql").write_text(views_sql(views))
-        contacts = [part for point in self.address.contact_points for part in ("--contact", point)]
-        return self.start(
-            *("run", *contacts, "--port", str(self.address.port), "--views", str(self.file(f"{views}.sql"))),
-            *("--base", KEYSPACE, "--feed", str(self.file("feed")), "--state", f"cvs_{views}"),
-            *("--record", str(self.file(f"log_{views}")), "--spark", "local[2]" if spark else ""),
-            *extra,
-            log=log or f"run-{views}.log",
+        """Start a pipeline; its views are applied first."""
+        settings = self.file(f"{views}.toml")
+        if not settings.exists():
+            self._apply(settings, views)
+        environment = {"CVS_SPARK_MASTER": "local[2]" if spark else ""}
+        arguments = ("run", "--settings", str(settings), *extra)
+        return self.start(*arguments, log=log or f"run-{views}.log", environment=environment)
+
+    def _apply(self, settings: Path, views: str) -> None:
+        address, few = self.address, 150 if views == NAIVE else 20_000
+        settings.write_text(
+            f"[cluster]\ncontact_points = {list(address.contact_points)}\nport = {address.port}\n"
+            f'[views]\nstate_keyspace = "cvs_{views}"\npublished_keyspace = "{views}"\n'
+            f'[feed]\nname = "{self.file("feed")}"\n[pipeline]\nchanges_an_epoch = {few}\n'
+            f'[recording]\nfolder = "{self.file(f"log_{views}")}"\n[http]\nport = 0\n'
         )
+        text = self.file(f"{views}.sql")
+        text.write_text(views_sql(views))
+        log = f"apply-{views}.log"
+        if self.start("apply", str(text), "--settings", str(settings), "--yes", log=log).wait() != 0:
+            raise StoreError("the views cannot be applied", where=str(self.file(log)))
 
     def control(self, views: str = VIEWS) -> Control | None:
         """Read a pipeline's control row; None before there is one."""

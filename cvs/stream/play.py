@@ -1,5 +1,6 @@
 """The scenes of the demonstration, in order; the stage is `demo.py`'s."""
 
+import json
 import signal
 import time
 from collections.abc import Callable
@@ -73,7 +74,7 @@ class Play:
             zombie.send_signal(signal.SIGCONT)
             said = stage.file("zombie.log")
             wait_for(lambda: "overtaken" in said.read_text(), seconds=SECONDS_MAX, what="the zombie's end")
-            say(f"the zombie woke: [italic]{said.read_text().strip().splitlines()[-1]}[/italic]")
+            say(f"the zombie woke: [italic]{_said(said, 'overtaken')}[/italic]")
             zombie.kill()
             self._watch(load)
         finally:
@@ -94,18 +95,17 @@ class Play:
             "the same feed again, into other views, with [bold]signatures switched off[/bold]"
             " and one crash in mid-epoch"
         )
-        few = ("--without-signatures", "--changes", "150")
-        falling = stage.pipeline(*few, "--kill-at", "5", views=NAIVE, spark=False)
+        naive = "--without-signatures"
+        falling = stage.pipeline(naive, "--kill-at", "5", views=NAIVE, spark=False)
         wait_for(lambda: falling.poll() is not None, seconds=SECONDS_MAX, what="its death")
-        again = stage.pipeline(*few, views=NAIVE, spark=False)
+        again = stage.pipeline(naive, views=NAIVE, spark=False)
         wait_for(
             lambda: again.poll() is not None or caught_up(stage, self._last_write, NAIVE),
             seconds=SECONDS_MAX,
             what="catching up",
         )
         if again.poll() is not None:
-            said = stage.file(f"run-{NAIVE}.log").read_text().strip().splitlines()
-            reason = next((line for line in reversed(said) if "error" in line), "it ended")
+            reason = _said(stage.file(f"run-{NAIVE}.log"), "error")
             say(f"it counted rows twice until its own state was impossible: [italic]{reason}[/italic]")
         self.compared = compare(stage, NAIVE)
 
@@ -132,6 +132,14 @@ class Play:
             self.say(
                 f"{load.writer.written:5} writes, epoch {epoch:4}, lag {lag * 1000:5.0f} ms; revenue by city: {revenue}"
             )
+
+
+def _said(log: Path, word: str) -> str:
+    """Return the last thing a log says with a word in it."""
+    lines = [line for line in log.read_text().splitlines() if word in line]
+    if not lines:
+        return "it ended"
+    return str(json.loads(lines[-1])["event"]) if lines[-1].startswith("{") else lines[-1]
 
 
 def _stopped(pid: int) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cvs.capture.folder import FolderFeed
+from cvs.capture.opening import open_feed
 from cvs.programs.delta import StaleDriverError
 from cvs.programs.stage_bucket import ALL_RULES, Rules
 from cvs.store.session import CassandraSession, ClusterAddress
@@ -31,7 +31,7 @@ class RunSettings:
     address: ClusterAddress
     views_sql: str
     base_keyspaces: tuple[str, ...]
-    feed: Path
+    feed: str  # a folder, or kafka://host:port/topic
     state_keyspace: str
     replication: int = 1
     record: Path | None = None
@@ -42,20 +42,56 @@ class RunSettings:
     changes_an_epoch: int = 20_000
 
 
+@dataclass(slots=True, kw_only=True)
+class Driver:
+    """Runs epochs while this process leads; a driver that was overtaken goes on from the control row."""
+
+    pipeline: Pipeline
+    say: Callable[[str], None]
+    leads: Callable[[], bool] = lambda: True
+    failure: Exception | None = None
+    _led: bool = False
+
+    def __call__(self) -> bool:
+        """Run one epoch if there is one to run; False: nothing to do."""
+        try:
+            return self._step()
+        except Exception as fault:
+            self.failure = fault  # because Spark would only hand out its text
+            raise
+
+    def _step(self) -> bool:
+        if not self.leads():
+            self._led = False
+            return False
+        if not self._led:
+            self.pipeline.start()  # because another may have led meanwhile
+            self._led = True
+        try:
+            return self.pipeline.step() is not None
+        except StaleDriverError as overtaken:
+            self.say(f"overtaken: {overtaken}")
+            self.pipeline.start()
+            return False
+
+
 def run(
-    settings: RunSettings, *, say: Callable[[str], None], watch: Callable[[Pipeline], None] = lambda _: None
+    settings: RunSettings,
+    *,
+    say: Callable[[str], None],
+    watch: Callable[[Pipeline], None] = lambda _: None,
+    leads: Callable[[], bool] = lambda: True,
+    ended: threading.Event,
 ) -> None:
-    """Run a pipeline until SIGTERM or SIGINT; `watch` may add watchers before the first epoch."""
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+    """Run a pipeline until `ended` is set; `watch` may add watchers before the first epoch."""
     session = CassandraSession(settings.address)
     names = Names(keyspace=settings.state_keyspace)
     recipe, _ = recipe_of(session, settings.views_sql, names=names, keyspaces=settings.base_keyspaces)
     create(session, recipe.plan, names, replication=settings.replication)
+    feed = open_feed(settings.feed)
     pipeline = Pipeline(
         recipe=recipe,
-        feed=FolderFeed(settings.feed),
+        feed=feed,
         session=session,
         rules=settings.rules,
         changes_an_epoch=settings.changes_an_epoch,
@@ -66,12 +102,24 @@ def run(
     watch(pipeline)
     if settings.fall_at:
         pipeline.door = _Falling(pipeline.door, settings)  # type: ignore[assignment]  # because it stands in for it
+    driver = Driver(pipeline=pipeline, say=say, leads=leads)
     say("ready")
     if settings.spark_master:
-        _under_spark(pipeline, settings.spark_master, ended)
+        _under_spark(driver, settings.spark_master, ended)
     else:
-        _alone(pipeline, ended, say)
+        while not ended.is_set():
+            if not driver():
+                ended.wait(0.01)
+    feed.close()
     session.close()
+
+
+def end_on_signals() -> threading.Event:
+    """Return an event that SIGTERM and SIGINT set: the epoch at hand is finished, then the process ends."""
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    return ended
 
 
 def _log(settings: RunSettings) -> EpochLog | None:
@@ -81,37 +129,21 @@ def _log(settings: RunSettings) -> EpochLog | None:
     return EpochLog(settings.record / f"epochs-{time.time_ns()}-{os.getpid()}.log")
 
 
-def _alone(pipeline: Pipeline, ended: threading.Event, say: Callable[[str], None]) -> None:
-    while not ended.is_set():
-        if step(pipeline, say) is None:
-            ended.wait(0.01)
-
-
-def step(pipeline: Pipeline, say: Callable[[str], None]) -> Any:
-    """Run one epoch; a driver that was overtaken says so and goes on from the control row."""
-    try:
-        return pipeline.step()
-    except StaleDriverError as overtaken:
-        say(f"overtaken: {overtaken}")
-        pipeline.start()
-        return None
-
-
-def _under_spark(pipeline: Pipeline, master: str, ended: threading.Event) -> None:
+def _under_spark(driver: Driver, master: str, ended: threading.Event) -> None:
     from cvs.stream import spark  # because a process without Spark should not pay for its import
 
     session = spark.spark_session(master)
-    pipeline.spread = spark.spread_over(session)
+    driver.pipeline.spread = spark.spread_over(session)
     with tempfile.TemporaryDirectory(prefix="cvs-checkpoint-") as checkpoint:
         query = spark.start(
-            session, pipeline, checkpoint=Path(checkpoint), stopped=ended.is_set, turn_seconds=5.0
+            session, driver, checkpoint=Path(checkpoint), stopped=ended.is_set, turn_seconds=5.0
         )
         while query.isActive and not ended.wait(0.2):
             pass
         query.stop()
-        failure = query.exception()
+        failure = driver.failure or query.exception()
         session.stop()
-    if failure is not None and not ended.is_set():
+    if failure is not None:
         raise failure
 
 

@@ -13,8 +13,6 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from cvs.stream.pipeline import Pipeline
-
 TURN_SECONDS = 10.0
 """How long one micro-batch runs epochs: long enough that Spark's own cost does not show."""
 IDLE_SECONDS = 0.01
@@ -54,18 +52,18 @@ def spread_over(session: SparkSession) -> Callable[[Callable[[Any], Any], Sequen
 
 def start(
     session: SparkSession,
-    pipeline: Pipeline,
+    step: Callable[[], bool],
     *,
     checkpoint: Path,
     stopped: Callable[[], bool] = lambda: False,
     turn_seconds: float = TURN_SECONDS,
 ) -> StreamingQuery:
-    """Start the query that drives a pipeline; it runs until stopped, or until an epoch fails."""
+    """Start the query that runs epochs, `step` by `step`, until stopped or until one fails."""
 
     def turn(_batch: DataFrame, _number: int) -> None:
         end = time.monotonic() + turn_seconds
         while time.monotonic() < end and not stopped():
-            if pipeline.step() is None:
+            if not step():
                 time.sleep(IDLE_SECONDS)
 
     source = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()

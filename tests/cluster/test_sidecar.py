@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -64,20 +64,35 @@ def rows_of(session: CassandraSession) -> list[tuple[object, ...]]:
     return sorted(session.execute("SELECT region, orders, turnover FROM side_views.by_region"))
 
 
+def start(folder: Path, name: str, **environment: str) -> "subprocess.Popen[bytes]":
+    with (folder / name).open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "cvs", "run"],
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, **environment},
+        )
+
+
+def wait_for(condition: Callable[[], bool], *, log: Path) -> None:
+    end = time.monotonic() + LIVE_SECONDS_MAX
+    while not condition():
+        assert time.monotonic() < end, log.read_text()[-3000:]
+        time.sleep(0.2)
+
+
 def test_views_follow_the_base_from_apply_to_the_end(folder: Path, session: CassandraSession) -> None:
     """Applied views become live, follow writes, verify right, show their status, and SIGTERM ends cleanly."""
     applied = cvs(folder, "apply", "views.sql", "--yes")
     assert applied.returncode == 0, applied.stdout + applied.stderr
-    with (folder / "run.log").open("wb") as log:
-        sidecar = subprocess.Popen([sys.executable, "-m", "cvs", "run"], cwd=folder, stdout=log, stderr=log)
+    sidecar = start(folder, "run.log")
     try:
         for row in ((1, "EU", 10), (2, "EU", 5), (3, "US", 7)):
             session.execute("INSERT INTO side.orders (id, region, amount) VALUES (?, ?, ?)", row)
         session.execute("DELETE FROM side.orders WHERE id = 2")
         wanted: list[tuple[object, ...]] = [("EU", 1, 10), ("US", 1, 7)]
-        end = time.monotonic() + LIVE_SECONDS_MAX
-        while time.monotonic() < end and rows_of(session) != wanted and sidecar.poll() is None:
-            time.sleep(0.5)
+        wait_for(lambda: rows_of(session) == wanted or sidecar.poll() is not None, log=folder / "run.log")
         assert rows_of(session) == wanted, (folder / "run.log").read_text()[-3000:]
         verified = cvs(folder, "verify", "--json")
         assert (verified.returncode, json.loads(verified.stdout)["result"][0]["differences"]) == (0, [])
@@ -87,3 +102,36 @@ def test_views_follow_the_base_from_apply_to_the_end(folder: Path, session: Cass
         sidecar.send_signal(signal.SIGTERM)
         code = sidecar.wait(60)
     assert code == 0, (folder / "run.log").read_text()[-3000:]
+    said = [json.loads(line) for line in (folder / "run.log").read_text().splitlines() if line[:1] == "{"]
+    assert [line["event"] for line in said] == ["status page", "leads", "ready", "ended"]
+
+
+def test_of_two_sidecars_one_leads_and_the_other_takes_over(folder: Path, session: CassandraSession) -> None:
+    """The second stands by on the same settings, and goes on with epochs and capture after a kill -9 of the first."""
+    first = start(folder, "first.log", CVS_HTTP_PORT="0", CVS_SPARK_MASTER="")
+    second = None
+    try:
+        wait_for(lambda: "leads" in (folder / "first.log").read_text(), log=folder / "first.log")
+        second = start(folder, "second.log", CVS_SPARK_MASTER="")
+        wait_for(lambda: "ready" in (folder / "second.log").read_text(), log=folder / "second.log")
+        assert '"leads"' not in (folder / "second.log").read_text()
+        status = json.loads(cvs(folder, "status", "--json").stdout)["result"]
+        assert (status["leader"], status["committed_epoch"] > 0) == (False, True)
+        first.kill()
+        first.wait()
+        session.execute("INSERT INTO side.orders (id, region, amount) VALUES (4, 'AT', 1)")
+        wait_for(lambda: ("AT", 1, 1) in rows_of(session), log=folder / "second.log")
+        assert '"leads"' in (folder / "second.log").read_text()
+        assert json.loads(cvs(folder, "status", "--json").stdout)["result"]["leader"]
+    finally:
+        for process in (first, second):
+            if process is not None and process.poll() is None:
+                process.terminate()
+                process.wait(60)
+
+
+def test_a_capture_that_cannot_be_ends_the_sidecar(folder: Path, session: CassandraSession) -> None:
+    """Views that would silently stand still are worse than a process that says why it ended."""
+    nowhere = start(folder, "nowhere.log", CVS_CAPTURE_CDC_RAW=str(folder / "nowhere"), CVS_SPARK_MASTER="")
+    assert nowhere.wait(60) == 5
+    assert "cdc_raw folder is not here" in (folder / "nowhere.log").read_text()

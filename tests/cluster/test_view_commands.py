@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cvs.embedded.node import Node
+from cvs.sidecar.catalog import BOOKKEEPING_VERSION
 from cvs.sidecar.settings import settings_from
 from cvs.sidecar.views import Views, cluster_address
 from cvs.store.session import CassandraSession
@@ -151,6 +152,30 @@ def test_uninstalling_leaves_only_what_was_there(session: CassandraSession, sett
     assert not keyspaces["shop_v"].tables["orders"].options["cdc"]
     assert len(session.execute("SELECT id FROM shop_v.orders")) == 3
     assert "nothing of cvs is here" in cvs(settings_file, "uninstall", "--yes").stdout
+
+
+def test_older_bookkeeping_is_brought_up_to_date_and_newer_is_refused(
+    session: CassandraSession, settings_file: Path
+) -> None:
+    """What an earlier cvs wrote is kept through the migration; what a later one wrote is left alone, with a message."""
+    for statement in (Path(__file__).parent / "data" / "bookkeeping_1.cql").read_text().splitlines():
+        session.define(statement)
+    file = settings_file.with_name("old.toml")
+    file.write_text(settings_file.read_text().replace('"cvs_v"', '"cvs_old"'))
+    views = Views(session=session, settings=settings_from(file.read_text(), {}, where=""))
+    session.driver.cluster.refresh_schema_metadata()
+    before = views.kept()
+    views.catalog.create()
+    assert views.catalog.check() == BOOKKEEPING_VERSION
+    assert (views.kept(), list(before), views.catalog.captured()) == (
+        before,
+        ["shop_views.by_region"],
+        ["shop_v.orders"],
+    )
+    assert session.execute("SELECT process FROM cvs_old.catalog_leader") == []
+    session.define("UPDATE cvs_old.catalog_version SET version = 99 WHERE id = 0")
+    refused = cvs(file, "dump")
+    assert (refused.returncode, "are of version 99" in refused.stderr) == (5, True)
 
 
 def test_a_cluster_that_is_not_there_is_one_message(settings_file: Path, tmp_path: Path) -> None:

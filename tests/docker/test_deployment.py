@@ -57,7 +57,7 @@ def test_images_are_pinned() -> None:
 def test_the_settings_file_is_read_by_the_real_reader() -> None:
     """docker/cvs.toml has no key that the sidecar does not know."""
     settings = settings_from((DOCKER / "cvs.toml").read_text(), {}, where="docker/cvs.toml")
-    assert settings.feed.folder == "/var/lib/cvs/feed"
+    assert settings.feed.name == "/var/lib/cvs/feed"
     assert str(settings.http.port) in SERVICES["sidecar"]["ports"][0]
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from cvs.embedded.node import Node
 from cvs.stream import spark
+from cvs.stream.runner import Driver
 from tests.cluster.test_pipeline import Shop
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -66,9 +67,8 @@ def test_a_lost_checkpoint_changes_nothing(shop: Shop, session: SparkSession, tm
     chance, rows = random.Random(4), dict[int, tuple[str, int]]()
     for number in range(2):
         write_some(shop, rows, chance, 30)
-        query = spark.start(
-            session, shop.pipeline(), checkpoint=tmp_path / f"checkpoint{number}", turn_seconds=0.5
-        )
+        driver = Driver(pipeline=shop.pipeline(), say=print)
+        query = spark.start(session, driver, checkpoint=tmp_path / f"checkpoint{number}", turn_seconds=0.5)
         deadline = time.monotonic() + 60
         while shop.shown() != expected(rows) and time.monotonic() < deadline:
             time.sleep(0.2)

@@ -36,6 +36,6 @@ def test_an_epoch_is_on_the_board_after_its_commit() -> None:
     status = board.status
     (epoch,) = status.epochs
     (view,) = status.views
-    assert (status.committed_epoch, status.leader, status.queued_change_count) == (7, True, 8)
+    assert (status.committed_epoch, status.leader, status.queued_change_count) == (7, False, 8)
     assert (epoch.change_count, epoch.duration_ms, epoch.lag_ms) == (7, 250.0, 750.0)
     assert (view.state, view.row_count, view.lag_ms) == ("building", 4, 750.0)
