@@ -24,11 +24,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from cvs.checker.columns import NONE, Numbering, Writes, chains
+from cvs.checker.columns import chains
 from cvs.checker.foreign import parse
 from cvs.checker.search import linearizable
 from cvs.checker.verdict import worst
 from cvs.history import events as ev
+from cvs.history.columns import NONE, Operations
 from cvs.model.definitions import definition_to_json
 from cvs.model.expressions import Column
 from cvs.model.views import Aggregate, AggregateColumn, AggregateFunction, Named, Scan, ViewDefinition
@@ -143,15 +144,23 @@ def registers(path: Path, operations: int, clients: int) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def read_versioned(path: Path) -> Writes:
+def read_versioned(path: Path) -> tuple[Operations, int]:
+    """Read the lines into columns; return them with the number of keys."""
     rows = np.fromstring(path.read_text(), dtype=np.int64, sep=" ").reshape(-1, 5)
     known, record = np.unique(rows[:, 0], return_inverse=True)
     zero = np.zeros(len(rows), dtype=np.int64)
-    return Writes(
-        calls=[], record=record, names=[("v", (int(k),)) for k in known], numbering=Numbering(),
-        expected=np.where(rows[:, 3] == 0, NONE, rows[:, 3] << 15 | 1), new=rows[:, 4] << 15 | 1, seen=zero +
-        NONE, outcome=zero, called=rows[:, 1], returned=rows[:, 2],
-    )  # fmt: skip
+    expected = np.where(rows[:, 3] == 0, NONE, rows[:, 3] << 15 | 1)
+    own = {"expected": expected, "new": rows[:, 4] << 15 | 1, "seen": zero + NONE}
+    found = Operations(
+        owner=record,
+        called=rows[:, 1],
+        returned=rows[:, 2],
+        outcome=zero,
+        number=zero,
+        answered=zero,
+        own=own,
+    )
+    return found, len(known)
 
 
 def ours(kind: str, paths: list[str]) -> None:
@@ -161,13 +170,13 @@ def ours(kind: str, paths: list[str]) -> None:
         from cvs.report.audit import audit
 
         start = time.process_time()
-        document, _, _ = audit([Path(paths[0])])
+        document, _ = audit([Path(paths[0])])
         told = {"parse": 0.0, "check": time.perf_counter() - begin, "cpu": time.process_time() - start}
         told["verdict"] = document["granularities"][0]["level"]["proved"]
     elif kind == "tas":
-        writes = read_versioned(Path(paths[0]))
+        writes, many = read_versioned(Path(paths[0]))
         parsed = time.perf_counter()
-        good = bool(chains(writes).accepted.all())
+        good = bool(chains(writes, many).accepted.all())
         told = {
             "parse": parsed - begin,
             "check": time.perf_counter() - parsed,

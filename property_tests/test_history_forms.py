@@ -7,9 +7,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cvs.history import events as ev
-from cvs.history.codec import event_of, history_bytes, line_of
-from cvs.history.columns import ENDLESS, NONE, OUTCOMES, Operations, columns_of, packed, unpacked
-from cvs.history.parquet import batches_of, columns_of_batches, events_of
+from cvs.history.codec import event_of, events_of_block, history_bytes, line_of
+from cvs.history.columns import (
+    ENDLESS,
+    NONE,
+    OUTCOMES,
+    Columns,
+    Gathered,
+    Reader,
+    Readers,
+    blocks_of,
+    packed,
+    unpacked,
+)
+from cvs.history.parquet import batches_of, events_of, gather
 from cvs.history.validate import checked
 from cvs.model.identity import key_identity
 from property_tests import strategies
@@ -86,33 +97,68 @@ def test_lines_and_parquet_give_the_same_events_back(history: list[ev.AnyEvent])
     assert [event for batch in batches_of(history) for event in events_of(batch)] == history
 
 
+class Kept(Reader):
+    """Keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+
+    def take(self, rows: Sequence[Any], keys: Sequence[Any] | None) -> None:
+        assert keys is None or len(keys) == len(rows)
+        self.rows += rows
+
+
+def gathered(fill: Any) -> tuple[Columns, dict[str, list[Any]]]:
+    kept = {name: Kept() for name in ("r", "v", "w")}
+    columns = Gathered(Readers(tables={"r": [kept["r"]]}, views={name: kept[name] for name in "vw"}))
+    fill(columns)
+    return columns.columns(), {name: each.rows for name, each in kept.items()}
+
+
+def from_lines(history: list[ev.AnyEvent]) -> Any:
+    def fill(columns: Gathered) -> None:
+        columns.begin()
+        for block in blocks_of(history_bytes(history)):
+            columns.take(events_of_block(block))
+
+    return gathered(fill)
+
+
 @settings(max_examples=30, deadline=None)
 @given(histories())
 def test_columns_hold_what_the_events_say(history: list[ev.AnyEvent]) -> None:
     """From lines and from Parquet alike; compared with a plain walk through the events."""
-    found = columns_of(history_bytes(history))
-    again = columns_of_batches(batches_of(history))
-    assert (found.processes, found.records) == (again.processes, again.records)
-    for kind in ("test_and_sets", "reads"):
-        one, other = getattr(found, kind), getattr(again, kind)
-        for name in Operations.__slots__:
+    found, rows = from_lines(history)
+    again, others = gathered(lambda columns: gather(columns, batches_of(history)))
+    assert rows == others
+    for name in ("processes", "records", "bases", "kinds", "events", "first_time", "last_time", "headers"):
+        assert getattr(found, name) == getattr(again, name), name
+    for one, other in ((found.updates, again.updates), (found.writes, again.writes)):
+        for name in ("owner", "called", "returned", "outcome", "number", "answered"):
             assert getattr(one, name).tolist() == getattr(other, name).tolist(), name
-    sets = found.test_and_sets
+        assert {n: c.tolist() for n, c in one.own.items()} == {n: c.tolist() for n, c in other.own.items()}
+    assert {n: c.tolist() for n, c in found.lines.items()} == {n: c.tolist() for n, c in again.lines.items()}
+    error = next(e.clock_error for e in history if isinstance(e, ev.RunStarted))
     answers = {e.operation: e for e in history if isinstance(e, ev.TestAndSetReturned)}
     calls = [(n, e) for n, e in enumerate(history, start=1) if isinstance(e, ev.TestAndSetCalled)]
-    assert len(calls) == len(sets.record)
+    sets = found.writes
+    assert len(calls) == len(sets.owner)
     for place, (line, call) in enumerate(calls):
         answer = answers.get(call.operation)
         outcome = "unknown" if answer is None else answer.outcome
-        view, key = found.records[sets.record[place]]
-        assert (view, key_identity(key)) == (call.view, key_identity(call.view_key))
-        assert (sets.line[place], sets.called[place]) == (line, call.time)
-        assert unpacked(int(sets.expected[place])) == call.expected
-        assert unpacked(int(sets.new[place])) == call.new
+        view, key = found.records[sets.owner[place]]
+        assert (view, key) == (call.view, key_identity(call.view_key))
+        assert (sets.number[place], sets.called[place]) == (line, call.time - error)
+        assert unpacked(int(sets.own["expected"][place])) == call.expected
+        assert unpacked(int(sets.own["new"][place])) == call.new
         assert OUTCOMES[sets.outcome[place]].value == outcome
         known = answer is not None and outcome != "unknown"
-        assert sets.returned[place] == (answer.time if known and answer else ENDLESS)
-        assert unpacked(int(sets.seen[place])) == (answer.returned if answer else None)
+        assert sets.returned[place] == (answer.time + error if known and answer else ENDLESS)
+        assert unpacked(int(sets.own["seen"][place])) == (answer.returned if answer else None)
+    assert rows["r"] == [e.row for e in history if isinstance(e, ev.BaseUpdateCalled)]
+    absorbed = [line for _, call in calls for line in call.absorbed]
+    assert found.lines["high"].tolist() == [line.to_version for line in absorbed]
+    assert [found.bases[n][1] for n in found.lines["base"]] == [key_identity(line.key) for line in absorbed]
 
 
 @given(st.none() | SIGNATURES, st.none() | SIGNATURES)

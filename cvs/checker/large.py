@@ -4,19 +4,22 @@ The whole view of a large run is judged by lineage alone: if all its records are
 where one base update was absorbed by two view records at two moments; otherwise it is undecided and says why.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from cvs.checker.bulk import Accepted, accept
+from cvs.checker.bulk import Accepted, Bulk, accept
 from cvs.checker.classify import Judgement, Meanings, judge
 from cvs.checker.replay import Run, ViewRun, replay
 from cvs.checker.verdict import Finding, Verdict, Witness
 from cvs.history import events as ev
+from cvs.history.columns import Columns
 from cvs.model.identity import key_identity
-from cvs.model.views import BaseTable, ViewDefinition
 
 LARGE = 20_000
 """Events above which the bulk path is tried first."""
+
+WITH_EPOCHS = 200_000
+"""Events up to which a run with epochs is judged exactly, what snapshots saw of it included."""
 
 PROVED = (
     "linearizability", "converged", "weak", "strong-pairwise", "strong", "complete", "complete-recorded-order",
@@ -25,19 +28,15 @@ PROVED = (
 
 
 def judge_large(
-    events: Sequence[Any],
-    meanings: Meanings,
-    *,
-    definition: Callable[[dict[str, Any]], ViewDefinition],
-    tables: dict[str, BaseTable],
-    budget: int,
+    columns: Columns, bulk: Bulk, events: Callable[[], Iterable[Any]], meanings: Meanings, *, budget: int
 ) -> Judgement | None:
-    """Judge a large run; None where the bulk path cannot take it."""
-    accepted = accept(events, definition, tables)
+    """Judge a large run; None where the bulk path cannot take it. `events` reads it again, for what is left."""
+    epochs = columns.kinds.get("epoch_committed", 0)
+    accepted = None if epochs and columns.events < WITH_EPOCHS else accept(columns, bulk)
     if accepted is None or not accepted.names:
         return None
     judgement = _rest(events, meanings, accepted, budget)
-    judgement.run = _header(events)
+    judgement.run = _header(columns)
     for view, key in accepted.names:
         judgement.findings += [
             Finding(property=name, verdict=Verdict.HOLDS, view=view, key=key, tier="lineage")
@@ -51,36 +50,42 @@ def judge_large(
             property="staleness", verdict=Verdict.HOLDS, view=view, key=key, tier="lineage", witness=witness
         )
     )
-    numbers = [i for i, event in enumerate(events, 1) if type(event) is ev.TestAndSetCalled]
     for name in judgement.run.views:
-        judgement.findings += _whole_view(name, accepted, judgement, numbers)
+        judgement.findings += _whole_view(name, accepted, judgement)
+        if epochs:
+            why = "the run is too large to recompute the view at every epoch"
+            judgement.findings += [
+                Finding(property=p, verdict=Verdict.UNDECIDED, view=name, granularity="snapshots", reason=why)
+                for p in PROVED[1:6]
+            ]
     return judgement
 
 
-def _header(events: Sequence[Any]) -> Run:
-    start = next(e for e in events if type(e) is ev.RunStarted)
-    views = {str(v.get("name", "")): v for e in events if type(e) is ev.RunStarted for v in e.views}
+def _header(columns: Columns) -> Run:
+    views = {str(v.get("name", "")): v for start in columns.headers for v in start.views}
     return Run(
-        name=start.run,
+        name=columns.headers[0].run,
         views={name: ViewRun(name=name, definition=v) for name, v in views.items()},
-        tables=start.tables,
-        processes={e.process for e in events},
+        tables=columns.headers[0].tables,
+        processes=set(columns.processes),
         quiescent=True,
         has_base_log=True,
-        events=len(events),
-        first_time=events[0].time,
-        last_time=max(e.time for e in events),
+        events=columns.events,
+        first_time=columns.first_time,
+        last_time=columns.last_time,
     )
 
 
-def _rest(events: Sequence[Any], meanings: Meanings, accepted: Accepted, budget: int) -> Judgement:
+def _rest(
+    events: Callable[[], Iterable[Any]], meanings: Meanings, accepted: Accepted, budget: int
+) -> Judgement:
     """Judge exactly the view records that were left over, with the base records that can matter to them."""
     others, bases = set(accepted.others), accepted.base_of_others
     if not others:
         return judge(replay([]), meanings, whole=False)
     calls: set[tuple[str, int]] = set()
     numbers, chosen = [], []
-    for number, event in enumerate(events, 1):
+    for number, event in enumerate(events(), 1):
         kind = type(event)
         if kind is ev.TestAndSetCalled:
             keep = (event.view, key_identity(event.view_key)) in others
@@ -103,7 +108,7 @@ def _rest(events: Sequence[Any], meanings: Meanings, accepted: Accepted, budget:
     return judgement
 
 
-def _whole_view(view: str, accepted: Accepted, judgement: Judgement, numbers: list[int]) -> list[Finding]:
+def _whole_view(view: str, accepted: Accepted, judgement: Judgement) -> list[Finding]:
     whole = accepted.views.get(view)
     if whole is None:
         why = "some of its view records are not proved right, and the run is too large for a search"
@@ -121,8 +126,7 @@ def _whole_view(view: str, accepted: Accepted, judgement: Judgement, numbers: li
             for n, v, r in found
         ]
     findings = []
-    first = min((write for write, _ in whole.torn), default=None)
-    event = None if first is None else numbers[first]
+    event = min((number for number, _ in whole.torn), default=None)
     for name in PROVED[1:8]:
         verdict, reason, witness = Verdict.HOLDS, "", None
         if whole.torn and name not in ("converged", "no-future"):
@@ -130,6 +134,8 @@ def _whole_view(view: str, accepted: Accepted, judgement: Judgement, numbers: li
             longest = max(length for _, length in whole.torn)
             facts = {"windows": len(whole.torn), "longest": longest}
             witness = Witness(kind="held", events=(event or 0,), facts=facts)
+        elif whole.overlapping and name not in ("converged", "no-future"):
+            verdict, reason = Verdict.UNDECIDED, "writes overlap in time; another order could explain them"
         elif name == "complete-recorded-order" and not whole.in_recorded_order:
             verdict, reason = Verdict.UNDECIDED, "the writes returned in another order than the base updates"
         findings.append(

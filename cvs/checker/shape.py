@@ -7,8 +7,10 @@ rewritten to expressions over the base row itself, so that a million rows take s
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from operator import methodcaller
 from typing import Any
 
+from cvs.history.columns import NotColumnarError
 from cvs.model.expressions import (
     Call,
     Column,
@@ -31,10 +33,6 @@ from cvs.model.views import (
 )
 
 
-class NotForBulkError(Exception):
-    """A value the bulk path does not add up: the exact judge takes the run."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """How a view folds: `names` are the output columns of its sums and counts."""
@@ -49,13 +47,16 @@ class Shape:
     counts: tuple[bool, ...] = ()  # whether the name counts or adds
     shown: tuple[tuple[str, Compiled], ...] = ()  # columns of plain rows
 
-    def kept(self, row: Row | None) -> bool:
-        """Say whether a base row is in the view."""
-        return row is not None and all(keep(row) for keep in self.keeps)
+    def kept(self, rows: Sequence[Row | None]) -> list[bool]:
+        """Say which base rows are in the view."""
+        kept = [row is not None for row in rows]
+        for keep in self.keeps:
+            kept = [yes and row is not None and keep(row) for yes, row in zip(kept, rows, strict=True)]
+        return kept
 
-    def keys_of(self, rows: Sequence[Row]) -> Iterable[tuple[Any, ...]]:
-        """Return the view key each row belongs to."""
-        return zip(*(map(key, rows) for key in self.keys), strict=True)
+    def names_of(self, view: str, rows: Sequence[Row]) -> Iterable[tuple[str, tuple[Any, ...]]]:
+        """Return the view record each row belongs to."""
+        return zip(repeat(view), zip(*(map(key, rows) for key in self.keys), strict=True))
 
     def numbers(self, place: int, rows: Sequence[Row]) -> Iterable[int]:
         """Return what each row adds to one of the names; whatever is no small whole number is not for
@@ -68,7 +69,7 @@ class Shape:
         if self.counts[place]:
             return [int(value is not None) for value in values]
         if any(type(value) is not int or not -_MOST < value < _MOST for value in values):
-            raise NotForBulkError
+            raise NotColumnarError("values that are no whole numbers of ordinary size")
         return values
 
     def content(self, row: Row) -> Hashable:
@@ -100,7 +101,7 @@ def _plain_rows(view: ViewDefinition, relation: Relation, tables: Mapping[str, B
         return None
     table, columns, keeps = resolved
     assert columns is not None
-    shown = tuple((name, compile_expression(e)) for name, e in columns.items())
+    shown = tuple((name, _compiled(e)) for name, e in columns.items())
     by_name = dict(shown)
     if not view.key or not set(view.key) <= by_name.keys():
         return None
@@ -128,14 +129,22 @@ def _grouped(
         table=table,
         key=view.key,
         keeps=tuple(keeps),
-        keys=tuple(compile_expression(_through(groups[names[name]], columns)) for name in view.key),
+        keys=tuple(_compiled(_through(groups[names[name]], columns)) for name in view.key),
         grouped=True,
         names=tuple(out for out, _ in folded),
         arguments=tuple(
-            None if a.argument is None else compile_expression(_through(a.argument, columns))
-            for _, a in folded
+            None if a.argument is None else _compiled(_through(a.argument, columns)) for _, a in folded
         ),
         counts=tuple(a.function is AggregateFunction.COUNT for _, a in folded),
+    )
+
+
+def _compiled(expression: Expression) -> Compiled:
+    """Compile; a plain column is looked up without a frame of Python, because a million rows are."""
+    return (
+        methodcaller("get", expression.name)
+        if isinstance(expression, Column)
+        else compile_expression(expression)
     )
 
 

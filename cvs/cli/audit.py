@@ -62,7 +62,7 @@ def command(
     }
     if diff:
         return _diff(runs, options, as_json=as_json)
-    document, _, _ = audit(runs, **options)  # type: ignore[arg-type]
+    document, _ = audit(runs, **options)  # type: ignore[arg-type]
     code = ExitCode(document["exit_code"])
     if as_json:
         print_json("audit", document, exit_code=code)

@@ -32,7 +32,7 @@ from cvs.report.page import run_page
 @json_option
 def command(runs: tuple[Path, ...], output: Path | None, reference: str, budget: int, as_json: bool) -> int:
     """Judge and write the page."""
-    document, judgement, _ = audit(runs, reference=reference, budget=budget, bulk=False)
+    document, judgement = audit(runs, reference=reference, budget=budget, bulk=False)
     if judgement is None:
         raise SpecificationError(
             "a history of another system has no picture yet", next_step=f"cvs audit {runs[0]} --json"

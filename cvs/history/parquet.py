@@ -14,14 +14,8 @@ import numpy as np
 from cvs.errors import HistoryError
 from cvs.history import events as ev
 from cvs.history.codec import event_of, jsonable
-from cvs.history.columns import (
-    NONE,
-    OUTCOMES,
-    Columns,
-    Gathered,
-    Integers,
-    packed_parts,
-)
+from cvs.history.columns import CODES, NONE, Gathered, Integers, packed_parts
+from cvs.model.values import from_json, row_from_json
 
 Arrow = Any  # because pyarrow has no types
 
@@ -109,6 +103,10 @@ def _text(value: Any) -> str | None:
 def events_of(table: Arrow) -> Iterator[ev.AnyEvent]:
     """Yield the events of a table or batch; what is no event is refused with its row."""
     require_schema(table.schema)
+    yield from _events(table)
+
+
+def _events(table: Arrow) -> Iterator[ev.AnyEvent]:
     for number, row in enumerate(table.to_pylist(), start=1):
         kind = _FIELDS.get(row["event"] or "")
         if kind is None:
@@ -159,48 +157,115 @@ _FIELDS: dict[str, dict[str, bool]] = {
 }
 
 COLUMNS = (
-    *("event", "process", "time", "operation", "view", "view_key", "outcome", "clock_error"),
-    *("expected", "new", "returned", "signature"),
+    *("event", "process", "time", "operation", "table", "key", "version", "row", "view", "view_key"),
+    *("expected", "new", "returned", "outcome", "absorbed", "run", "views", "tables", "settings"),
+    *("format", "clock_error"),
 )
-"""What `columns_of_table` reads: enough for a reader of Parquet to skip all others."""
+"""What `gather` reads: a reader of Parquet may skip all others."""
 
 
-def columns_of_batches(batches: Iterable[Arrow]) -> Columns:
-    """Return the columns of a history from record batches that have at least `COLUMNS`."""
-    gathered = Gathered()
+def gather(gathered: Gathered, batches: Iterable[Arrow]) -> None:
+    """Add a history from record batches to columns, without making events of it."""
+    gathered.begin()
     for batch in batches:
         _take(gathered, batch)
-    return gathered.columns()
 
 
 def _take(gathered: Gathered, batch: Arrow) -> None:
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    def rows(kind: str) -> Arrow:
-        return batch.filter(pc.equal(batch["event"], kind))
-
-    started = rows("run_started")
-    for process, error in zip(
-        started["process"].to_pylist(), started["clock_error"].to_pylist(), strict=True
-    ):
-        gathered.errors[process] = error or 0
     numbers = np.arange(batch.num_rows, dtype=np.int64) + gathered.events + 1
-    for kind, name in (("test_and_set_called", "called"), ("view_read_called", "read")):
-        keep = pc.equal(batch["event"], kind)
-        if name == "read":
-            keep = pc.and_(keep, pc.is_valid(batch["view_key"]))
-        part = batch.filter(keep)
-        if part.num_rows:
-            gathered.blocks[name].append(_calls(gathered, part, numbers[_mask(keep)]))
-    for kind, name in (("test_and_set_returned", "returned"), ("view_read_returned", "seen")):
-        part = rows(kind)
-        if part.num_rows:
-            gathered.blocks[name].append(_answers(gathered, part, name))
+    gathered.put(ev.Event, time=_integers(batch["time"]))
+    _named(gathered.processes, batch["process"])
+    found = batch["event"].dictionary_encode()
+    for code, tag in enumerate(found.dictionary.to_pylist()):
+        kind = _KINDS.get(tag)
+        if kind is None:
+            raise HistoryError(f"no kind of event: {tag!r}")
+        places = np.flatnonzero(np.asarray(found.indices) == code)
+        gathered.count(tag, len(places))
+        if kind is ev.RunStarted:
+            headers = (event for event in _events(batch.take(pa.array(places))))
+            gathered.headers += [event for event in headers if isinstance(event, ev.RunStarted)]
+        way = _COLUMNAR.get(kind)
+        if way is None:
+            continue
+        part = batch.filter(pc.equal(batch["event"], tag))
+        gathered.put(
+            kind, **way(gathered, part), number=numbers[places], operation=_integers(part["operation"]),
+            time=_integers(part["time"]), process=_named(gathered.processes, part["process"]),
+        )  # fmt: skip
     gathered.events += batch.num_rows
 
 
-def _mask(keep: Arrow) -> Any:
-    return np.asarray(keep.to_numpy(zero_copy_only=False), dtype=bool)
+def _updates(gathered: Gathered, part: Arrow) -> dict[str, Integers]:
+    names, codes = _codes(part["table"])
+    rows = _rows(part["row"])
+    for code, table in enumerate(names):
+        own = rows if len(names) == 1 else [rows[i] for i in np.flatnonzero(codes == code).tolist()]
+        for reader in gathered.readers.tables.get(table, ()):
+            reader.take(own, None)
+    return {
+        "owner": _numbered(gathered.bases, part["table"], part["key"]),
+        "table": gathered.tables.of(names)[codes],
+        "version": _integers(part["version"]),
+    }
+
+
+def _writes(gathered: Gathered, part: Arrow) -> dict[str, Integers]:
+    names, codes = _codes(part["view"])
+    rows, (texts, which) = _rows(part["row"]), _codes(part["view_key"])
+    keys = _keys_of(texts)
+    for code, view in enumerate(names):
+        reader = gathered.readers.views.get(view)
+        if reader is not None:
+            mine = np.flatnonzero(codes == code).tolist()
+            reader.take([rows[i] for i in mine], [keys[which[i]] for i in mine])
+    absorbed = part["absorbed"]
+    counts = np.asarray(absorbed.value_lengths().fill_null(0), dtype=np.int64)
+    lines = absorbed.flatten()
+    gathered.put(
+        ev.Absorbed,
+        write=np.repeat(np.arange(gathered.writes, gathered.writes + part.num_rows), counts),
+        base=_numbered(gathered.bases, lines.field("table"), lines.field("key")),
+        low=_integers(lines.field("from_version")),
+        high=_integers(lines.field("to_version")),
+    )
+    gathered.writes += part.num_rows
+    return {
+        "owner": _numbered(gathered.readers.records, part["view"], part["view_key"]),
+        "view": gathered.views.of(names)[codes],
+        "expected": _packed(part["expected"]),
+        "new": _packed(part["new"]),
+    }
+
+
+def _answers(_: Gathered, part: Arrow) -> dict[str, Integers]:
+    said, which = _codes(part["outcome"])
+    if not set(said) <= set(CODES):
+        raise HistoryError(f"{sorted(set(said) - set(CODES))} is no outcome")
+    outcome = np.array([CODES[text] for text in said], dtype=np.int64)[which]
+    return {"outcome": outcome}
+
+
+def _write_answers(gathered: Gathered, part: Arrow) -> dict[str, Integers]:
+    return {**_answers(gathered, part), "seen": _packed(part["returned"])}
+
+
+_KINDS = {str(kind.__struct_config__.tag): kind for kind in ev.AnyEvent.__args__}
+_COLUMNAR: dict[type, Callable[[Gathered, Arrow], dict[str, Integers]]] = {
+    ev.BaseUpdateCalled: _updates,
+    ev.BaseUpdateReturned: _answers,
+    ev.TestAndSetCalled: _writes,
+    ev.TestAndSetReturned: _write_answers,
+}
+_DECODE_KEYS = msgspec.json.Decoder(tuple[Any, ...]).decode_lines
+_DECODE_ROWS = msgspec.json.Decoder(dict[str, Any] | None).decode_lines
+
+
+def _integers(column: Arrow) -> Integers:
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def _codes(column: Arrow) -> tuple[list[Any], Integers]:
@@ -215,56 +280,40 @@ def _named(numbers: Any, column: Arrow) -> Integers:
     return found
 
 
-def _calls(gathered: Gathered, part: Arrow, numbers: Integers) -> dict[str, Integers]:
-    nothing = np.full(part.num_rows, NONE, dtype=np.int64)
-    writes = part["event"][0].as_py() == "test_and_set_called"
-    return {
-        "record": _record_codes(gathered, part),
-        "process": _named(gathered.processes, part["process"]),
-        "operation": np.asarray(part["operation"], dtype=np.int64),
-        "time": np.asarray(part["time"], dtype=np.int64),
-        "expected": _packed(part["expected"]) if writes else nothing,
-        "new": _packed(part["new"]) if writes else nothing,
-        "line": numbers,
-    }
+def _keys_of(texts: list[str]) -> list[ev.Key]:
+    whole = "\n".join(texts)
+    keys: list[ev.Key] = _DECODE_KEYS(whole)
+    return [tuple(map(from_json, key)) for key in keys] if '"$' in whole or "[[" in whole else keys
 
 
-def _record_codes(gathered: Gathered, part: Arrow) -> Integers:
-    views, view_codes = _codes(part["view"])
-    keys, key_codes = _codes(part["view_key"])
-    pairs, first, inverse = np.unique(
-        view_codes * len(keys) + key_codes, return_index=True, return_inverse=True
-    )
-    met = np.argsort(first)  # because records are numbered in the order in which they were met
-    names = [(views[pair // len(keys)], keys[pair % len(keys)].encode()) for pair in pairs[met].tolist()]
-    numbers = np.empty(len(pairs), dtype=np.int64)
-    numbers[met] = gathered.records.of(names)
-    found: Integers = numbers[inverse]
-    return found
+def _numbered(numbers: Any, names: Arrow, texts: Arrow) -> Integers:
+    """Number pairs of a name and a key; each different one is decoded once."""
+    owners, owner_codes = _codes(names)
+    keys, key_codes = _codes(texts)
+    decoded = _keys_of(keys)
+    if len(owners) == 1:
+        found = np.array([numbers[owners[0], key] for key in decoded], dtype=np.int64)[key_codes]
+        return np.asarray(found, dtype=np.int64)
+    pairs, inverse = np.unique(owner_codes * max(len(keys), 1) + key_codes, return_inverse=True)
+    made = [numbers[owners[pair // len(keys)], decoded[pair % len(keys)]] for pair in pairs.tolist()]
+    return np.array(made, dtype=np.int64)[inverse]
 
 
-def _answers(gathered: Gathered, part: Arrow, name: str) -> dict[str, Integers]:
-    writes = name == "returned"
-    codes = {kind.value: code for code, kind in enumerate(OUTCOMES)}
-    outcome = np.zeros(part.num_rows, dtype=np.int64)
-    if writes:
-        said, which = _codes(part["outcome"])
-        if not set(said) <= set(codes):
-            raise HistoryError(f"{sorted(set(said) - set(codes))} is no outcome")
-        outcome = np.array([codes[text] for text in said], dtype=np.int64)[which]
-    return {
-        "process": _named(gathered.processes, part["process"]),
-        "operation": np.asarray(part["operation"], dtype=np.int64),
-        "time": np.asarray(part["time"], dtype=np.int64),
-        "outcome": outcome,
-        "seen": _packed(part["returned" if writes else "signature"]),
-    }
+def _rows(column: Arrow) -> list[Any]:
+    """Decode a column of JSON texts at once; a null is no row."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = column.fill_null("null")
+    whole = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], texts), "\n")[0].as_buffer()
+    rows: list[Any] = _DECODE_ROWS(whole)
+    tagged = b'{"$' in bytes(memoryview(whole)) or pc.any(pc.match_substring(texts, ":[")).as_py()
+    return [None if row is None else row_from_json(row) for row in rows] if tagged else rows
 
 
 def _packed(column: Arrow) -> Integers:
     import pyarrow as pa
 
-    absent = _mask(column.is_null())
-    parts = [np.asarray(column.field(n).cast(pa.int64()).fill_null(0), dtype=np.int64) for n in _SCALARS]
-    found: Integers = np.where(absent, NONE, packed_parts(parts))
-    return found
+    absent = np.asarray(column.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+    parts = [_integers(column.field(n).cast(pa.int64()).fill_null(0)) for n in _SCALARS]
+    return np.where(absent, NONE, packed_parts([np.where(absent, 0, part) for part in parts]))

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cvs.checker.classify import Judgement, judge
+from cvs.checker.bulk import bulk_of
+from cvs.checker.classify import Judgement, Meanings, judge
 from cvs.checker.foreign import Foreign
 from cvs.checker.large import LARGE, judge_large
 from cvs.checker.meaning import DefinitionMeaning, Meaning
@@ -14,12 +15,18 @@ from cvs.checker.reference import REFERENCES
 from cvs.checker.replay import ViewRun, replay
 from cvs.checker.search import linearizable
 from cvs.errors import SpecificationError
+from cvs.history.columns import NotColumnarError
 from cvs.history.events import RunStarted
 from cvs.model.definitions import table_from_json, view_from_json
-from cvs.report.load import Loaded, load
+from cvs.model.views import BaseTable
+from cvs.report.load import Loaded, Source, columns_of, loaded, sources_of
 from cvs.report.summary import Document, known_level, summarize, summarize_foreign
 
 BUDGET = 100_000
+PLAIN = frozenset(
+    {"ascii", "text", "varchar", "boolean", "tinyint", "smallint", "int", "bigint", "varint", "counter"}
+)
+"""Types whose JSON is their value."""
 
 
 def audit(
@@ -30,7 +37,7 @@ def audit(
     reference: str = "writers",
     budget: int = BUDGET,
     bulk: bool = True,
-) -> tuple[Document, Judgement | None, Loaded]:
+) -> tuple[Document, Judgement | None]:
     """Judge one run of files; a history of another system has registers only, and no judgement of levels.
 
     `bulk` off keeps every operation of a large run in hand, for a picture.
@@ -43,12 +50,38 @@ def audit(
     if reference not in REFERENCES:
         raise SpecificationError(f"no reference is called {reference!r}", next_step=" or ".join(REFERENCES))
     with _no_collection():
-        loaded = load(paths)
-        if loaded.foreign is not None:
-            return _foreign(loaded, loaded.foreign, budget)
-        judgement = judge_events(loaded.events, views=views, reference=reference, budget=budget, bulk=bulk)
-        judgement.run.name = judgement.run.name or loaded.name
-        return summarize(judgement, loaded.files, expected or {}), judgement, loaded
+        sources = sources_of(paths)
+        judgement = None
+        if bulk and views is None and reference == "writers":
+            judgement = _in_bulk(sources, budget)
+        if judgement is None:
+            run = loaded(sources)
+            if run.foreign is not None:
+                return _foreign(run, run.foreign, budget)
+            judgement = judge_events(run.events, views=views, reference=reference, budget=budget)
+        judgement.run.name = judgement.run.name or Path(sources[0].file).stem
+        files = [source.described for source in sources]
+        return summarize(judgement, files, expected or {}), judgement
+
+
+def _in_bulk(sources: list[Source], budget: int) -> Judgement | None:
+    """Judge a large run over columns; None for one that is small, foreign, or of other kinds of views."""
+    if any(source.foreign for source in sources) or sum(source.size for source in sources) <= LARGE:
+        return None
+    headers = [header for source in sources for header in source.headers()]
+    tables = {t.name: t for header in headers for t in map(table_from_json, header.tables)}
+    if not all(kind in PLAIN for table in tables.values() for _, kind in table.columns):
+        return None  # their values may be written in other types than they are
+    known = bulk_of(headers, view_from_json, tables)
+    try:
+        columns = columns_of(sources, known)
+    except NotColumnarError:
+        return None
+
+    def again() -> Iterable[Any]:
+        return sources[0].events() if len(sources) == 1 else loaded(sources).events
+
+    return judge_large(columns, known, again, meanings_of(tables), budget=budget)
 
 
 @contextmanager
@@ -65,17 +98,24 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _foreign(loaded: Loaded, foreign: Foreign, budget: int) -> tuple[Document, None, Loaded]:
+def _foreign(loaded: Loaded, foreign: Foreign, budget: int) -> tuple[Document, None]:
     found = {
         key: linearizable(operations, foreign.initial, budget=budget * 20)
         for key, operations in foreign.registers.items()
     }
     count = sum(map(len, foreign.registers.values()))
-    return (
-        summarize_foreign(found, loaded.files, operations=count, passed_over=foreign.passed_over),
-        None,
-        loaded,
-    )
+    return summarize_foreign(found, loaded.files, operations=count, passed_over=foreign.passed_over), None
+
+
+def meanings_of(tables: dict[str, BaseTable]) -> Meanings:
+    """Return what views mean by the definitions that a run carries itself."""
+
+    def meaning(view: ViewRun) -> Meaning | None:
+        if view.definition is None or "relation" not in view.definition:
+            return None
+        return DefinitionMeaning(view_from_json(view.definition), tables)
+
+    return meaning
 
 
 def judge_events(
@@ -84,21 +124,10 @@ def judge_events(
     views: Iterable[str] | None = None,
     reference: str = "writers",
     budget: int = BUDGET,
-    bulk: bool = True,
 ) -> Judgement:
     """Judge events by the definitions that they carry themselves."""
     started = [event for event in events if isinstance(event, RunStarted)]
     tables = {t.name: t for event in started for t in map(table_from_json, event.tables)}
-
-    def meaning(view: ViewRun) -> Meaning | None:
-        if view.definition is None or "relation" not in view.definition:
-            return None
-        return DefinitionMeaning(view_from_json(view.definition), tables)
-
-    if bulk and len(events) > LARGE and views is None and reference == "writers":
-        large = judge_large(events, meaning, definition=view_from_json, tables=tables, budget=budget)
-        if large is not None:
-            return large
     run = replay(events)
     if views is not None and (strangers := set(views) - set(run.views)):
         raise SpecificationError(
@@ -106,4 +135,4 @@ def judge_events(
             next_step=f"it has {', '.join(sorted(run.views))}",
         )
     run = REFERENCES[reference](run)
-    return judge(run, meaning, budget=budget, views=views, reference=reference)
+    return judge(run, meanings_of(tables), budget=budget, views=views, reference=reference)

@@ -1,20 +1,21 @@
-"""Files in: histories of ours (lines of JSON, compressed or not) and of others; digests for the verdict.
+"""Files in: histories of ours (lines of JSON, compressed or not, or Parquet) and of others; digests for the
+verdict.
 
 A damaged file is one message with every place that is wrong, never a traceback.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from cvs.checker.bulk import Bulk
 from cvs.checker.foreign import Foreign, parse, recognized
-from cvs.errors import HistoryError
+from cvs.errors import CvsError, HistoryError
 from cvs.history import parquet
-from cvs.history.codec import digest, history_bytes, plain_bytes
-from cvs.history.events import AnyEvent, RunStarted
+from cvs.history.codec import digest, events_of_block, history_bytes, plain_bytes
+from cvs.history.columns import Columns, Gathered, blocks_of
+from cvs.history.events import RunStarted
 from cvs.history.merge import merged, typed
 from cvs.history.validate import Checked, checked, require_valid
 
@@ -22,7 +23,49 @@ QUICK = 32 << 20
 """Bytes above which the order of calls and returns is left to the judge instead of the line-by-line
 examiner."""
 
-_LINES = msgspec.json.Decoder(AnyEvent)
+_PARQUET = b"PAR1"
+
+
+@dataclass(slots=True, kw_only=True)
+class Source:
+    """One file, read and decompressed."""
+
+    file: str
+    data: bytes
+    described: dict[str, Any]
+
+    @property
+    def arrow(self) -> bool:
+        """Say whether it is Parquet."""
+        return self.data[:4] == _PARQUET
+
+    @property
+    def foreign(self) -> bool:
+        """Say whether another system wrote it."""
+        return not self.arrow and recognized(self.data[:4000].decode(errors="replace"))
+
+    @property
+    def size(self) -> int:
+        """Return the number of events."""
+        return _opened(self).metadata.num_rows if self.arrow else self.data.count(b"\n")
+
+    def events(self, at_once: int = parquet.BATCH) -> Iterator[Any]:
+        """Yield the events as they stand there."""
+        if self.arrow:
+            for batch in _batches(self, at_once):
+                yield from parquet.events_of(batch)
+        else:
+            for block in blocks_of(self.data):
+                yield from events_of_block(block)
+
+    def headers(self) -> list[RunStarted]:
+        """Return the headers at its beginning."""
+        found: list[RunStarted] = []
+        for event in self.events(at_once=64):
+            if not isinstance(event, RunStarted):
+                break
+            found.append(event)
+        return found
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,60 +78,97 @@ class Loaded:
     files: list[dict[str, Any]] = field(default_factory=list)
 
 
-def load(paths: Iterable[Path]) -> Loaded:
-    """Read one run: a file, or the files of its processes (a folder means all histories in it)."""
-    files = [file for path in paths for file in _files(path)]
-    if not files:
+def sources_of(paths: Iterable[Path]) -> list[Source]:
+    """Read the files of one run: a file, or the files of its processes (a folder means all histories in it)."""
+    found = []
+    for file in (file for path in paths for file in _files(path)):
+        raw = _read(file)
+        described = {"file": str(file), "digest": digest(raw), "bytes": len(raw)}
+        data = raw if raw[:4] == _PARQUET else plain_bytes(raw, where=str(file))
+        found.append(Source(file=str(file), data=data, described=described))
+    if not found:
         raise HistoryError(
             "no history file there", next_step="name files that end in .ndjson, .edn, .log or .json"
         )
-    loaded = Loaded(name=files[0].stem)
+    return found
+
+
+def load(paths: Iterable[Path]) -> Loaded:
+    """Read one run."""
+    return loaded(sources_of(paths))
+
+
+def loaded(sources: list[Source]) -> Loaded:
+    """Make events of what was read, examined as far as its size allows."""
+    run = Loaded(name=Path(sources[0].file).stem, files=[source.described for source in sources])
     found: list[Checked] = []
-    for file in files:
-        raw = _read(file)
-        loaded.files.append({"file": str(file), "digest": digest(raw), "bytes": len(raw)})
-        if raw[:4] == b"PAR1":
-            found.append(checked(history_bytes(_of_parquet(raw, str(file))), str(file)))
-            continue
-        data = plain_bytes(raw, where=str(file))
-        if recognized(data[:4000].decode(errors="replace")):
-            if len(files) > 1:
+    for source in sources:
+        if source.foreign:
+            if len(sources) > 1:
                 raise HistoryError(
-                    "a history of another system is judged alone", where=str(file), next_step="name one file"
+                    "a history of another system is judged alone",
+                    where=source.file,
+                    next_step="name one file",
                 )
-            loaded.foreign = parse(_text(file, data), where=str(file))
-            return loaded
-        found.append(_quick(data, str(file)) if len(data) > QUICK else checked(data, str(file)))
+            run.foreign = parse(_text(source), where=source.file)
+            return run
+        found.append(_checked(source))
     require_valid(found)
     events, complaints = merged(found) if len(found) > 1 else (found[0].events, [])
-    require_valid([*found, Checked(file=str(files[0]), complaints=complaints)])
+    require_valid([*found, Checked(file=sources[0].file, complaints=complaints)])
     tables = any(isinstance(event, RunStarted) and event.tables for event in events)
-    loaded.events = list(typed(events)) if tables else events
-    if not loaded.events:
-        raise HistoryError("an empty history", where=str(files[0]), next_step="did the recorder run?")
-    return loaded
+    run.events = list(typed(events)) if tables else events
+    if not run.events:
+        raise HistoryError("an empty history", where=sources[0].file, next_step="did the recorder run?")
+    return run
 
 
-def _of_parquet(data: bytes, file: str) -> Iterable[Any]:
-    """Read the events of a Parquet file, as `cvs convert` writes them."""
+def columns_of(sources: list[Source], bulk: Bulk) -> Columns:
+    """Read a large run into columns."""
+    gathered = Gathered(bulk.readers)
+    for source in sources:
+        if source.arrow:
+            parquet.gather(gathered, _batches(source, columns=True))
+            continue
+        gathered.begin()
+        for block in blocks_of(source.data):
+            gathered.take(events_of_block(block))
+    return gathered.columns()
+
+
+def _checked(source: Source) -> Checked:
+    """Examine a file; a large one line by line only, and fully if a line is wrong."""
+    if source.arrow:
+        return checked(history_bytes(source.events()), source.file)
+    if len(source.data) > QUICK:
+        try:
+            return Checked(file=source.file, events=list(source.events()))
+        except CvsError:
+            pass
+    return checked(source.data, source.file)
+
+
+def _opened(source: Source) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        for batch in pq.ParquetFile(pa.BufferReader(data)).iter_batches():
-            yield from parquet.events_of(batch)
+        return pq.ParquetFile(pa.BufferReader(source.data))
     except (pa.ArrowException, OSError) as damage:
-        raise HistoryError(f"damaged Parquet: {damage}", where=file) from None
+        raise HistoryError(f"damaged Parquet: {damage}", where=source.file) from None
 
 
-def _quick(data: bytes, file: str) -> Checked:
-    """Read a large file line by line only; a line that is wrong brings the full examination."""
-    if b'"$' in data:  # values that JSON has no form for: each line goes through the codec
-        return checked(data, file)
+def _batches(source: Source, at_once: int = 4 * parquet.BATCH, *, columns: bool = False) -> Iterator[Any]:
+    """Read Parquet as `cvs convert` writes it."""
+    import pyarrow as pa
+
+    opened = _opened(source)
+    parquet.require_schema(opened.schema_arrow)
+    wanted = parquet.COLUMNS if columns else None
     try:
-        return Checked(file=file, events=_LINES.decode_lines(data))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return checked(data, file)
+        yield from opened.iter_batches(batch_size=at_once, columns=wanted)
+    except (pa.ArrowException, OSError) as damage:
+        raise HistoryError(f"damaged Parquet: {damage}", where=source.file) from None
 
 
 def _files(path: Path) -> list[Path]:
@@ -106,8 +186,8 @@ def _read(file: Path) -> bytes:
         raise HistoryError(f"cannot be read: {refusal.strerror}", where=str(file)) from None
 
 
-def _text(file: Path, data: bytes) -> str:
+def _text(source: Source) -> str:
     try:
-        return data.decode()
+        return source.data.decode()
     except UnicodeDecodeError as damage:
-        raise HistoryError(f"not text: {damage.reason}", where=f"{file} byte {damage.start}") from None
+        raise HistoryError(f"not text: {damage.reason}", where=f"{source.file} byte {damage.start}") from None

@@ -6,13 +6,14 @@ from typing import Any
 
 import msgspec
 
-from cvs.checker.bulk import accept
+from cvs.checker.bulk import accept_events, bulk_of
 from cvs.checker.classify import judge
 from cvs.checker.large import judge_large
 from cvs.checker.meaning import DefinitionMeaning
 from cvs.checker.replay import replay
 from cvs.checker.verdict import Verdict
 from cvs.history import events as ev
+from cvs.history.columns import Gathered
 from cvs.model.definitions import definition_to_json, view_from_json
 from tests.agree.problems import Recorder
 from tests.stories.views import VIEWS
@@ -71,7 +72,7 @@ def test_what_the_bulk_path_accepts_the_exact_judge_finds_complete() -> None:
         events = certified(chance, name, moves=number % 3 == 0)
         if number % 2:
             events = damaged(chance, events)
-        found = accept(events, view_from_json, {})
+        found = accept_events(events, view_from_json, {})
         if found is None:
             continue
         meaning = DefinitionMeaning(VIEWS[name])
@@ -91,7 +92,7 @@ def test_certified_sums_and_counts_without_damage_are_accepted() -> None:
     for name in names:
         for _ in range(10):
             events = certified(chance, name)
-            found = accept(events, view_from_json, {})
+            found = accept_events(events, view_from_json, {})
             assert found is not None
             assert not found.others or name == "sum", (name, found.others)
 
@@ -104,8 +105,15 @@ def test_large_and_exact_judgements_say_the_same() -> None:
         if number % 4 == 3:
             events = damaged(chance, events)
         meaning = DefinitionMeaning(VIEWS["sum"])
+        bulk = bulk_of([e for e in events if isinstance(e, ev.RunStarted)], view_from_json, {})
+        gathered = Gathered(bulk.readers)
+        gathered.take(events)
         large = judge_large(
-            events, lambda _, meaning=meaning: meaning, definition=view_from_json, tables={}, budget=100_000
+            gathered.columns(),
+            bulk,
+            lambda events=events: events,
+            lambda _, meaning=meaning: meaning,
+            budget=100_000,
         )
         if large is None:
             continue

@@ -85,7 +85,7 @@ def test_in_a_real_browser_it_opens_jumps_and_filters(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_in_a_real_browser_ten_thousand_events_are_drawn(tmp_path: Path) -> None:
     events = many(10_500)
-    found = judge_events(events, bulk=False)
+    found = judge_events(events)
     page = tmp_path / "run.html"
     page.write_text(run_page(found, summarize(found, [], {})), encoding="utf-8")
     assert '<body data-ready="10000">' in _dom(page, tmp_path)
