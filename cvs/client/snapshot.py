@@ -6,15 +6,18 @@ what was read a snapshot: a row may have been collected, or moved on twice, unde
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from cvs.client.control import read_control
 from cvs.errors import SpecificationError, StoreError
-from cvs.model.layout import state_table
-from cvs.model.stages import Plan
+from cvs.model.cql_type import CqlType, parse_type
+from cvs.model.layout import quoted, state_table
+from cvs.model.stages import Plan, Publication
+from cvs.model.types import native, normal, normal_row
 from cvs.programs.stage_bucket import SENTINEL, Bag, State
+from cvs.programs.stage_codec import beyond, pack_key
 from cvs.programs.stage_publish import PublishCompute
 from cvs.programs.stage_zone import ZoneCompute
 from cvs.store.session import CassandraSession
@@ -63,32 +66,46 @@ class ViewReader:
 
     def scan(self, view: str, *, attempts: int = ATTEMPTS) -> Snapshot:
         """Return the whole view as of one committed epoch."""
-        publication = self._publication(view)
+        return self._snapshot(self._publication(view), None, attempts)
+
+    def _snapshot(self, publication: PublishCompute, key: Key | None, attempts: int) -> Snapshot:
         for _ in range(attempts):
             first = read_control(self._session, self._keyspace)
             try:
-                rows = self._rows(publication, first.committed, first.signature.incarnation)
+                rows = self._rows(publication, key, first.committed, first.signature.incarnation)
             except MovedOnError:
                 time.sleep(PAUSE_SECONDS)
                 continue
             if read_control(self._session, self._keyspace).committed == first.committed:
                 return Snapshot(epoch=first.committed, watermark=first.committed_watermark, rows=rows)
         raise StoreError(
-            f"no snapshot of {view} in {attempts} attempts: epochs are shorter than the read",
+            f"no snapshot of {publication.publication.view} in {attempts} attempts: epochs are shorter than the read",
             next_step="read single keys, or lengthen the pipeline's epochs",
         )
 
     def read(self, view: str, *key: Any, snapshot: bool = True) -> Row | None:
-        """Return one row; without `snapshot` it is what plain CQL shows."""
+        """Return the row with a whole primary key; without `snapshot` it is what plain CQL shows."""
+        compute = self._publication(view)
+        types, names = _types(compute.publication), compute.publication.key
+        if len(key) != len(names):
+            raise SpecificationError(
+                f"{len(key)} values for the key of {view}", next_step=f"give {', '.join(names)}"
+            )
+        normals = tuple(normal(types[name], value) for name, value in zip(names, key, strict=True))
         if snapshot:
-            return self.scan(view).rows.get(key)
-        publication = self._publication(view).publication
-        names = [name for name, _ in publication.columns]
-        where = " AND ".join(f"{name} = ?" for name in publication.key)
+            rows = self._snapshot(compute, normals, ATTEMPTS).rows
+            return next((row for found, row in rows.items() if pack_key(found) == pack_key(normals)), None)
+        return self._plain(compute.publication, normals)
+
+    def _plain(self, publication: Publication, key: Key) -> Row | None:
+        types = _types(publication)
+        table = ".".join(quoted(part) for part in publication.table.split(".", 1))
+        where = " AND ".join(f"{quoted(name)} = ?" for name in publication.key)
         found = self._session.execute(
-            f"SELECT {', '.join(names)} FROM {publication.table} WHERE {where}", key
+            f"SELECT {', '.join(map(quoted, types))} FROM {table} WHERE {where}",
+            tuple(native(types[name], value) for name, value in zip(publication.key, key, strict=True)),
         )
-        return dict(zip(names, found[0], strict=True)) if found else None
+        return normal_row(types, dict(zip(types, found[0], strict=True))) if found else None
 
     def token(self, *, skew_seconds: float = 0.25, clock: Callable[[], float] = time.time) -> Token:
         """Return a token for what this client has written at QUORUM so far."""
@@ -118,7 +135,10 @@ class ViewReader:
             )
         return self._publications[view]
 
-    def _rows(self, publication: PublishCompute, epoch: int, incarnation: int) -> dict[Key, Row]:
+    def _rows(
+        self, publication: PublishCompute, key: Key | None, epoch: int, incarnation: int
+    ) -> dict[Key, Row]:
+        """Return the view's rows as of an epoch; with a key, perhaps only some of them, that one surely."""
         contents: dict[str, Bag] = {}
         for edge in publication.publication.inputs:
             zone = self._zones.get(edge.source)
@@ -127,25 +147,50 @@ class ViewReader:
                     f"{publication.publication.view} has one row a base row: it keeps no state to take a snapshot of",
                     next_step="read it with snapshot=False: each row is strong by itself",
                 )
-            contents[edge.source] = self._contents(zone, edge.source, epoch, incarnation)
+            known = {} if key is None else publication.known(edge, key)
+            contents[edge.source] = self._contents(zone, edge.source, known, epoch, incarnation)
         names = [name for name, _ in publication.publication.columns]
         rows = (row for row, _ in publication.rows(contents))
-        return {publication.key_of(row): dict(zip(names, row, strict=True)) for row in rows}
+        found = {publication.key_of(row): dict(zip(names, row, strict=True)) for row in rows}
+        return {
+            key: row for key, row in found.items() if None not in key
+        }  # because Cassandra has no such rows
 
-    def _contents(self, zone: ZoneCompute, stage: str, epoch: int, incarnation: int) -> Bag:
+    def _contents(
+        self, zone: ZoneCompute, stage: str, known: Mapping[str, Any], epoch: int, incarnation: int
+    ) -> Bag:
+        place = zone.place(stage, known) if known else None
+        buckets = range(zone.zone.buckets) if place is None else (place[0],)
+        prefixes = () if place is None else place[1]
         table = state_table(self._keyspace, f"{zone.name}_{incarnation}").name
         text = f"SELECT row, now, row_epoch, alive, before, alive_before FROM {table} WHERE bucket = ?"
         found = Bag()
-        for bucket in range(zone.zone.buckets):
-            rows: dict[bytes, bytes] = {}
-            for key, now, at, alive, before, alive_before in self._session.execute(text, (bucket,)):
-                if key in (None, SENTINEL):
-                    continue
-                if at > epoch + 1:
-                    raise MovedOnError
-                shown, there = (now, alive) if at <= epoch else (before, alive_before)
-                if there:
-                    rows[key] = shown
-            state = State(rows=rows, keys=set(), prefixes=set(), everything=True)
+        for bucket in buckets:
+            if prefixes:
+                reads: list[tuple[str, tuple[Any, ...]]] = [
+                    (f"{text} AND row >= ? AND row < ?", (bucket, p, beyond(p))) for p in prefixes
+                ]
+            else:
+                reads = [(text, (bucket,))]
+            rows = (row for statement, values in reads for row in self._session.execute(statement, values))
+            state = State(rows=_as_of(rows, epoch), keys=set(), prefixes=set(), everything=True)
             found.extend(zone.contents(state)[stage])
         return found
+
+
+def _types(publication: Publication) -> dict[str, CqlType]:
+    return {name: parse_type(kind) for name, kind in publication.columns}
+
+
+def _as_of(stored: Iterable[tuple[Any, ...]], epoch: int) -> dict[bytes, bytes]:
+    """Return rows as they stood at an epoch: a row that the next one wrote is read as it was before."""
+    rows: dict[bytes, bytes] = {}
+    for key, now, at, alive, before, alive_before in stored:
+        if key in (None, SENTINEL):
+            continue
+        if at > epoch + 1:
+            raise MovedOnError
+        shown, there = (now, alive) if at <= epoch else (before, alive_before)
+        if there:
+            rows[key] = shown
+    return rows

@@ -10,7 +10,7 @@ MIN, MAX and DISTINCT keep one row a value with its multiplicity beside the grou
 the last listed one leaves are the group's values read again.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from cvs.model.functions import ordered
 from cvs.model.identity import canonical
 from cvs.model.stages import AggregateStage
 from cvs.model.views import AggregateColumn, AggregateFunction
-from cvs.programs.stage_bucket import Bag, State
+from cvs.programs.stage_bucket import Bag, Place, State
 from cvs.programs.stage_codec import Value, Values, framed, pack, pack_key, unpack
 from cvs.programs.stage_numbers import Sums
 
@@ -86,6 +86,13 @@ class AggregateCompute:
             record = unpack(value)
             out.add(self._output(record), 1)
         return out
+
+    def place(self, known: Mapping[str, Value]) -> Place | None:
+        """Return where output rows with these values come from, if the values say it."""
+        if not known.keys() >= set(self.stage.group):
+            return None
+        group = pack_key(known[name] for name in self.stage.group)
+        return Place(key=group, prefixes=(self._group_prefix + framed(group),))
 
     def _valued(self, row: Values) -> Iterable[_Kept]:
         return (k for k in self._kept if k.by_value and k.place is not None and row[k.place] is not None)

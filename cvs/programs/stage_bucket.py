@@ -195,6 +195,14 @@ def _beginning(ordered: list[bytes], prefix: bytes) -> Iterator[bytes]:
         yield ordered[at]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a stage keeps what some of its output rows come from: the bucket's key, and rows in that bucket."""
+
+    key: bytes
+    prefixes: tuple[bytes, ...]
+
+
 class Compute(Protocol):
     """What a zone does to a bucket: changes the state, returns the changes of each stage's output by name."""
 

@@ -117,6 +117,12 @@ def framed(*parts: bytes) -> bytes:
     return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 
+def beyond(prefix: bytes) -> bytes:
+    """Return the smallest bytes greater than everything that begins with a prefix."""
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes([stripped[-1] + 1])
+
+
 def bucket_of(key: bytes, buckets: int) -> int:
     """Return the bucket of a key; the same everywhere and for ever."""
     return zlib.crc32(key) % buckets

@@ -10,12 +10,12 @@ read at all. Otherwise the join of the value is computed before and after, and t
 also makes null-extended rows appear and vanish (paper 000 D-2.5).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from cvs.model.expressions import compile_predicate
 from cvs.model.stages import JoinStage
-from cvs.programs.stage_bucket import Bag, State
-from cvs.programs.stage_codec import Values, framed, pack, pack_key, unpack
+from cvs.programs.stage_bucket import Bag, Place, State
+from cvs.programs.stage_codec import Value, Values, framed, pack, pack_key, unpack
 
 Counted = list[tuple[Values, int]]
 Pair = Callable[[Values, Values], bool]
@@ -69,6 +69,14 @@ class JoinCompute:
             known = not any(v is None for v in self.join_key(0 if left else 1, (left or right)[0][0]))
             self._join(left, right, known, 1, out)
         return out
+
+    def place(self, known: Mapping[str, Value]) -> Place | None:
+        """Return where output rows with these values come from, if the values say it."""
+        for columns in () if self.stage.replicated else (self.stage.left_key, self.stage.right_key):
+            if known.keys() >= set(columns):
+                name = pack_key(known[column] for column in columns)
+                return Place(key=name, prefixes=(self._rows_of(0, name), self._rows_of(1, name)))
+        return None
 
     def _rows_of(self, side: int, name: bytes) -> bytes:
         return self._sides[side] + framed(name)

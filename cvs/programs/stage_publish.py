@@ -7,9 +7,10 @@ test-and-set of the epoch is known applied and before the commit (H30). A replay
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cvs.model.stages import Plan, Publication
+from cvs.model.expressions import Column
+from cvs.model.stages import Edge, Plan, Publication
 from cvs.programs.stage_bucket import Bag
-from cvs.programs.stage_codec import Values, pack
+from cvs.programs.stage_codec import Value, Values, pack
 from cvs.programs.stage_edges import columns_of_sources, compile_edge, through
 
 
@@ -45,6 +46,15 @@ class PublishCompute:
     def key_of(self, row: Values) -> Values:
         """Return the primary key of a row."""
         return tuple(row[place] for place in self._places)
+
+    def known(self, edge: Edge, key: Values) -> dict[str, Value]:
+        """Return what a primary key says of the columns of an edge's source: where the key is just such a column."""
+        values = dict(zip(self.publication.key, key, strict=True))
+        return {
+            named.expression.name: values[named.name]
+            for named in edge.columns
+            if isinstance(named.expression, Column) and named.name in values
+        }
 
     def rows(self, changes: Mapping[str, Bag]) -> Bag:
         """Carry changes (or contents) of the sources over the publication's edges."""

@@ -4,14 +4,14 @@ After paper 001 section 2.2.5 (set operations with an auxiliary counter column, 
 reading the base is weak): the counter is here a multiplicity on each side.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from cvs.model.expressions import compile_expression
 from cvs.model.functions import ordered
 from cvs.model.identity import canonical
 from cvs.model.stages import DistinctStage, SetStage, TopKStage
 from cvs.model.views import OrderBy
-from cvs.programs.stage_bucket import Bag, State
+from cvs.programs.stage_bucket import Bag, Place, State
 from cvs.programs.stage_codec import Value, Values, framed, pack, pack_key, unpack
 
 
@@ -49,6 +49,14 @@ class CountedCompute:
             row, left, right = unpack(value)
             out.add(row, self._shown(left, right))
         return out
+
+    def place(self, known: Mapping[str, Value]) -> Place | None:
+        """Return where output rows with these values come from, if the values say it."""
+        names = [name for name, _ in self.stage.output]
+        if not known.keys() >= set(names):
+            return None
+        row = pack_key(known[name] for name in names)
+        return Place(key=row, prefixes=(self._prefix + framed(row),))
 
     def _shown(self, left: int, right: int) -> int:
         """Return how often a row is shown."""
@@ -90,6 +98,10 @@ class TopKCompute:
         rows: list[Values] = [row for row, count in found for _ in range(count)]
         first = self.stage.offset
         return Bag((row, 1) for row in self._sorted(rows)[first : first + self.stage.limit])
+
+    def place(self, known: Mapping[str, Value]) -> Place | None:
+        """Return where all rows are kept: the order needs every one of them."""
+        return Place(key=pack_key(()), prefixes=(self._prefix,))
 
     def _sorted(self, rows: Iterable[Values]) -> list[Values]:
         """Sort by the least important term first; Python's sort keeps the order of equals."""

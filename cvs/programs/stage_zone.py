@@ -20,7 +20,7 @@ from cvs.model.stages import (
 )
 from cvs.programs.stage_aggregate import AggregateCompute
 from cvs.programs.stage_bucket import Bag, State
-from cvs.programs.stage_codec import Values, bucket_of, pack_key
+from cvs.programs.stage_codec import Value, Values, bucket_of, pack_key
 from cvs.programs.stage_edges import RowMap, columns_of_sources, compile_edge, through
 from cvs.programs.stage_join import JoinCompute
 from cvs.programs.stage_sets import CountedCompute, TopKCompute
@@ -119,6 +119,12 @@ class ZoneCompute:
     def contents(self, state: State) -> dict[str, Bag]:
         """Return every stage's rows as a whole bucket's state has them."""
         return {s.name: c.contents(state) for s, c in zip(self.zone.stages, self._computes, strict=True)}
+
+    def place(self, stage: str, known: Mapping[str, Value]) -> tuple[int, tuple[bytes, ...]] | None:
+        """Return the bucket, and the rows in it, from which a stage's rows with these values come; None: any."""
+        computes = {s.name: compute for s, compute in zip(self.zone.stages, self._computes, strict=True)}
+        found = computes[stage].place(known)
+        return None if found is None else (bucket_of(found.key, self.zone.buckets), found.prefixes)
 
 
 def ports(stage: Stage) -> tuple[tuple[Edge, ...], ...]:

@@ -23,7 +23,7 @@ from cvs.model.signature import Signature
 from cvs.model.stages import Publication
 from cvs.model.types import native
 from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, SetBucket, StateRow
-from cvs.programs.stage_codec import Values
+from cvs.programs.stage_codec import Values, beyond
 from cvs.programs.stage_delta import PutImages, ReadImages
 from cvs.programs.stage_publish import PutRows
 from cvs.store.outcomes import outcome_of_error
@@ -267,12 +267,6 @@ def _native(kind: str) -> Callable[[Any], Any]:
 
 def _same(value: Any) -> Any:
     return value
-
-
-def beyond(prefix: bytes) -> bytes:
-    """Return the smallest bytes greater than everything that begins with a prefix."""
-    stripped = prefix.rstrip(b"\xff")
-    return stripped[:-1] + bytes([stripped[-1] + 1])
 
 
 def _together(statements: list[Statement]) -> Statement:

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+from cvs.client.snapshot import ViewReader
 from cvs.embedded.node import Node
 from cvs.model.stages import Plan
 from cvs.programs.epoch import commit
@@ -65,4 +66,17 @@ def test_epochs_on_cassandra_equal_the_view_of_the_base(cassandra_node: Node, na
         )
         rows = [dict(zip([n for n, _ in publication.columns], row, strict=True)) for row in found]
         assert as_shown(publication, rows) == world.expected()
+        _check_client(session, publication.table.split(".", 1)[0], plan, world)
     session.close()
+
+
+def _check_client(session: CassandraSession, space: str, plan: Plan, world: World) -> None:
+    """What applications read, whole and by key, as snapshot and as plain CQL, is the view of the base."""
+    (publication,) = plan.publications
+    views = ViewReader(session, keyspace=space, plan=plan)
+    shot = views.scan(publication.view)
+    assert as_shown(publication, shot.rows.values()) == world.expected()
+    for key, row in list(shot.rows.items())[:5]:
+        for snapshot in (True, False):
+            found = views.read(publication.view, *key, snapshot=snapshot)
+            assert as_shown(publication, [found]) == as_shown(publication, [row])

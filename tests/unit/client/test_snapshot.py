@@ -22,6 +22,7 @@ class Session:
 
     def __init__(self, world: World, between: Callable[[], None] = lambda: None) -> None:
         self.world, self.between = world, between
+        self.rows_read = 0
 
     def execute(self, text: str, values: tuple[Any, ...], *, serial: bool = False) -> list[tuple[Any, ...]]:
         self.between()
@@ -31,7 +32,9 @@ class Session:
         if place[0] == CONTROL_TABLE:
             scalars = self.world.door.signatures[place].scalars
             return [(*scalars, key, row.now) for key, row in rows.items()]
-        return [(k, r.now, r.epoch, r.alive, r.before, r.alive_before) for k, r in rows.items()]
+        inside = [(k, r) for k, r in rows.items() if len(values) == 1 or values[1] <= k < values[2]]
+        self.rows_read += len(inside)
+        return [(k, r.now, r.epoch, r.alive, r.before, r.alive_before) for k, r in inside]
 
 
 def reader(world: World, between: Callable[[], None] = lambda: None) -> ViewReader:
@@ -61,6 +64,36 @@ def test_a_snapshot_in_mid_epoch_is_the_committed_view(case: Case) -> None:
             assert (found.epoch, shown(world, found.rows)) == (control.committed, before)
         drive(commit(control, None), world.door)
         assert shown(world, reader(world).scan(case.view.name).rows) == world.expected()
+
+
+@pytest.mark.parametrize("case", WITH_STATE, ids=lambda case: case.name)
+def test_one_row_read_by_key_is_the_row_of_the_whole_snapshot(case: Case) -> None:
+    """A key finds its row, also where it says too little of where the row's state stands."""
+    world = World(case, random.Random(3))
+    for _ in range(3):
+        for _ in range(8):
+            world.write()
+        world.epoch()
+    whole = reader(world).scan(case.view.name).rows
+    assert repr({key: reader(world).read(case.view.name, *key) for key in whole}) == repr(dict(whole))
+
+
+def test_one_group_is_read_without_its_neighbours() -> None:
+    """The key of a grouped view says where its row stands: one row of state is read, not the view."""
+    case = next(case for case in CASES if case.name == "by_city")
+    world = World(case, random.Random(3))
+    for _ in range(40):
+        world.write()
+    world.epoch()
+    views = reader(world)
+    key = next(iter(views.scan(case.view.name).rows))
+    session: Any = views._session
+    session.rows_read = 0
+    assert views.read(case.view.name, *key) is not None
+    assert session.rows_read == 1
+    assert views.read(case.view.name, "nowhere") is None
+    with pytest.raises(SpecificationError, match="values for the key"):
+        views.read(case.view.name)
 
 
 def test_a_slow_reader_gets_no_torn_view(monkeypatch: pytest.MonkeyPatch) -> None:
