@@ -75,9 +75,12 @@ def _watch(settings: Settings) -> None:
 def _picture(status: Status) -> Group:
     """Draw one status; names are text, never markup."""
     views = sorted(status["views"], key=lambda view: (WORST_FIRST.index(view["state"]), -view["lag_ms"]))
-    table = Table("view", "state", "declared", "audited", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("view", overflow="fold")
+    for column in ("state", "declared", "audited"):
+        table.add_column(column, no_wrap=True)
     for column in ("lag ms", "rows", "quarantined"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True)
     table.add_column("problem")
     for view in views:
         table.add_row(

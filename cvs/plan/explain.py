@@ -115,11 +115,12 @@ class Explanation:
         """Yield the explanation as a tree of text."""
         seen: set[str] = set()
         for view in self.views:
-            yield from self._view_lines(view, seen)
+            yield from self.view_lines(view, seen)
             yield ""
         yield from self._sums()
 
-    def _view_lines(self, view: DeclaredView, seen: set[str]) -> Iterator[str]:
+    def view_lines(self, view: DeclaredView, seen: set[str]) -> Iterator[str]:
+        """Yield one view's part of the tree; stages that were `seen` are only named."""
         publication, level = self.publication(view), view_level(view, self.plan)
         key = ", ".join(
             [

@@ -106,12 +106,12 @@ def _run_settings(settings: Settings, views: Views, declared: tuple[DeclaredView
 
 
 def _watched(views: Views, declared: tuple[DeclaredView, ...]) -> list[WatchedView]:
-    kept = views.kept()
+    kept, plans = views.kept(), views.plans(declared)
     return [
         WatchedView(
             name=view.name,
             level=view.options.level,
-            plan=view.sql,
+            plan=plans[view.name],
             row_count=len(views.rows(view)),
             paused=kept[view.name].paused,
         )

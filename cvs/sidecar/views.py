@@ -12,7 +12,11 @@ from cvs.model.recompute import recompute
 from cvs.model.stages import Typed
 from cvs.model.types import normal_row
 from cvs.model.views import BaseTable
+from cvs.plan.cost import plan_cost
+from cvs.plan.explain import Explanation
+from cvs.plan.maintenance import maintenance_plan
 from cvs.plan.sql import DeclaredView, base_names, parse_views
+from cvs.plan.statistics import Statistics, Weights
 from cvs.sidecar.catalog import Catalog, CatalogView
 from cvs.sidecar.settings import Settings
 from cvs.sidecar.verification import Records, Report, verify
@@ -81,6 +85,13 @@ class Views:
         """Return the kept views, parsed."""
         return self.parsed("\n".join(view.statement for view in self.kept().values()))
 
+    def plans(self, declared: tuple[DeclaredView, ...]) -> dict[str, str]:
+        """Return what is done for each view, in words."""
+        plan = maintenance_plan(declared, self.bases())
+        cost = plan_cost(plan, Statistics(), Weights())
+        explained = Explanation(views=declared, plan=plan, cost=cost, apart=cost)
+        return {view.name: "\n".join([view.sql, "", *explained.view_lines(view, set())]) for view in declared}
+
     def named(self, name: str) -> DeclaredView:
         """Return one kept view by its full or bare name."""
         found = [v for v in self.declared() if name in (v.name, v.name.split(".", 1)[1])]
@@ -119,7 +130,8 @@ class Views:
             records = recompute(declared.definition, base, names)
             base[declared.name] = list(records.values())
             names[declared.name] = declared.table
-        return {key: normal_row(_types(view.columns), row) for key, row in records.items()}
+        types = _types(view.columns)
+        return {key: normal_row(types, row) for key, row in records.items()}
 
     def _needed(self, view: DeclaredView) -> list[DeclaredView]:
         """Return the views a view reads, directly or not, before itself."""

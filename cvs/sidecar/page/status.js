@@ -42,30 +42,38 @@ function drawViews() {
 }
 
 function drawPlan() {
-  const view = status.views.find((v) => v.name === chosen);
-  byId("plan-name").textContent = view ? view.name : "choose a view";
+  const view = status.views.find((v) => v.name === chosen) || status.views[0];
+  byId("plan-name").textContent = view ? view.name : "no view yet";
   byId("plan").textContent = view ? view.plan : "";
 }
 
-function drawLine(id, values) {
-  const svg = byId(id);
+// One line over time; x is the commit's time, so a pause shows as a gap in width, not as nothing.
+function drawLine(id, points, unit) {
+  const figure = byId(id);
+  const values = points.map((p) => p[1]);
   const top = Math.max(1, ...values);
-  const points = values.map((v, i) => `${(i * 600) / Math.max(1, values.length - 1)},${118 - (v / top) * 112}`);
+  const first = points.length ? points[0][0] : 0;
+  const span = points.length > 1 ? points.at(-1)[0] - first : 1;
   const line = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
-  line.setAttribute("points", points.join(" "));
-  svg.replaceChildren(line);
-  const caption = svg.previousElementSibling;
-  caption.dataset.name = caption.dataset.name || caption.textContent;
-  caption.textContent = `${caption.dataset.name}: now ${Math.round(values.at(-1) || 0).toLocaleString()}, highest ${Math.round(top).toLocaleString()}`;
+  line.setAttribute("points", points.map(([t, v]) => `${((t - first) * 600) / span},${118 - (v / top) * 112}`).join(" "));
+  figure.querySelector("svg").replaceChildren(line);
+  const shown = (v) => Math.round(v).toLocaleString();
+  figure.querySelector(".now").textContent = values.length ? `${shown(values.at(-1))} ${unit}` : "nothing yet";
+  figure.querySelector(".top").textContent = `${shown(top)} ${unit}`;
+  figure.querySelector(".ago").textContent = points.length > 1 ? `${ago(span)} ago` : "";
+}
+
+function ago(seconds) {
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
 }
 
 function drawEpochs() {
-  drawLine("lag", status.epochs.map((e) => e.lag_ms));
-  drawLine("rate", status.epochs.map((e, i) => {
-    const before = status.epochs[i - 1];
-    const seconds = before ? e.committed_at - before.committed_at : e.duration_ms / 1000;
-    return seconds > 0 ? e.change_count / seconds : 0;
-  }));
+  drawLine("lag", status.epochs.map((e) => [e.committed_at, e.lag_ms]), "ms");
+  drawLine("rate", status.epochs.slice(1).map((e, i) => {
+    const seconds = e.committed_at - status.epochs[i].committed_at;
+    return [e.committed_at, seconds > 0 ? e.change_count / seconds : 0];
+  }), "/s");
   const body = byId("epochs").tBodies[0];
   body.replaceChildren();
   for (const epoch of status.epochs.slice(-15).reverse()) {
@@ -92,9 +100,11 @@ function drawEpochs() {
 function draw() {
   byId("pipeline").textContent = status.pipeline;
   const unwell = status.views.filter((v) => v.state === "broken" || v.state === "degraded").length;
-  byId("summary").textContent = `${status.leader ? "leads" : "stands by"} · epoch ${status.committed_epoch} · ` +
-    `${status.views.length} views, ${unwell ? unwell + " need attention" : "none needs attention"} · ` +
-    `${status.queued_change_count.toLocaleString()} changes wait`;
+  const fresh = status.watermark ? `shows what was written ${ago(Math.max(0, Date.now() / 1000 - status.watermark))} ago` : "nothing shown yet";
+  byId("summary").textContent = `${status.leader ? "leads" : "stands by"} · epoch ${status.committed_epoch.toLocaleString()} · ` +
+    `${status.views.length} ${status.views.length === 1 ? "view" : "views"}, ${unwell ? unwell + " to look after" : "all well"} · ` +
+    `${fresh} · ${status.queued_change_count.toLocaleString()} changes wait`;
+  document.title = unwell || status.problems.length ? `▲ cvs ${status.pipeline}` : `cvs ${status.pipeline}`;
   const problems = byId("problems");
   problems.hidden = status.problems.length === 0;
   problems.querySelector("ul").replaceChildren(...status.problems.map((text) => {
@@ -105,6 +115,7 @@ function draw() {
   drawViews();
   drawPlan();
   drawEpochs();
+  document.body.dataset.drawn = status.views.length;
 }
 
 async function refresh() {
