@@ -5,7 +5,7 @@
     python specs/run.py check SilentRetry          everything whose name starts so
     python specs/run.py list                       names, questions, answers
     python specs/run.py record NAME                run, and write the state count into the manifest
-    python specs/run.py trace FILE...              match recorded histories with the spec, event by event
+    python specs/run.py trace RUN...               match recorded runs (a file, or a folder of files) with the spec
     python specs/run.py story NAME                 replay a counter-example with the real programs (JSON)
     python specs/run.py simulate NAME --num 5      replay random behaviours with the real programs (JSON)
     python specs/run.py check --dry-run NAME       the .cfg and the command line, nothing run
@@ -84,17 +84,14 @@ def record(arguments: argparse.Namespace) -> int:
 
 
 def trace(arguments: argparse.Namespace) -> int:
-    """Match histories with the spec of per-entry programs; say how far each was matched."""
-    given = (arguments.group, arguments.measure, arguments.count, arguments.total)
-    columns = None
-    if all(given):
-        columns = traces.Columns(group=given[0], measure=given[1], count=given[2], total=given[3])
+    """Match runs with the spec of per-entry programs; say how far each was matched."""
+    columns = traces.Columns(**arguments.columns) if arguments.columns else None
     jar = tlc.jar(arguments.jar)
     refused = 0
-    for file in arguments.files:
-        matched = traces.matched(jar, traces.read(Path(file)), columns)
+    for run in arguments.runs:
+        matched = traces.matched(jar, traces.read(Path(run)), columns)
         refused += not matched.accepted
-        print(f"{file}: {matched}")
+        print(f"{run}: {matched}")
     return 1 if refused else 0
 
 
@@ -110,6 +107,8 @@ def story(arguments: argparse.Namespace) -> int:
         told = stories.story(asked, stories.behaviour(jar, asked, seed=seed))
         agreed = stories.agrees(told)
         diverged += not agreed
+        if arguments.story:
+            Path(arguments.story).write_text(stories.text_of(told))
         print(json.dumps(stories.as_json(asked, told) | {"seed": seed, "agrees": agreed}))
     return 1 if diverged else 0
 
@@ -145,8 +144,28 @@ def parser() -> argparse.ArgumentParser:
         command.set_defaults(action=story, command=name)
         command.add_argument("name")
         command.add_argument("--num", type=int, default=5, help="simulate: behaviours")
+        command.add_argument(
+            "--story", help="write it to this file, for `cvs replay` (simulate: the last one)"
+        )
         command.add_argument("--jar")
+    command = commands.add_parser("trace", help="match recorded runs with the spec, event by event")
+    command.set_defaults(action=trace)
+    command.add_argument("runs", nargs="+", help="a history (NDJSON), or a folder of the files of one run")
+    command.add_argument(
+        "--columns",
+        type=named_columns,
+        help="group=x,measure=y,count=n,total=sum: check values too, not only lineage and signatures",
+    )
+    command.add_argument("--jar")
     return root
+
+
+def named_columns(text: str) -> dict[str, str]:
+    """Read --columns."""
+    named = dict(part.partition("=")[::2] for part in text.split(","))
+    if set(named) != set(traces.Columns.__dataclass_fields__):
+        raise argparse.ArgumentTypeError(f"it takes {', '.join(traces.Columns.__dataclass_fields__)}")
+    return named
 
 
 def stop(_signal: int, _frame: object) -> None:

@@ -77,8 +77,8 @@ class _Run:
     steps: list[str] = field(default_factory=list)
 
 
-def module(events: Iterable[dict[str, Any]], columns: Columns | None) -> tuple[str, int]:
-    """Return the text of the module TraceRun and its number of steps."""
+def taken(events: Iterable[dict[str, Any]], columns: Columns | None) -> _Run:
+    """Turn events into steps."""
     run = _Run(columns)
     for event in events:
         _take(run, event)
@@ -86,24 +86,30 @@ def module(events: Iterable[dict[str, Any]], columns: Columns | None) -> tuple[s
         raise SpecsError("no event of a per-entry run: an empty trace proves nothing")
     if len(run.steps) > EVENTS_MAX:
         raise SpecsError(f"{len(run.steps)} steps; at most {EVENTS_MAX} are checked at once")
-    return _text(run), len(run.steps)
+    return run
 
 
 def matched(jar: Path, events: list[dict[str, Any]], columns: Columns | None) -> Matched:
     """Ask TLC; accepted is when the invariant "not yet at the end" breaks, and every step was printed."""
-    text, steps = module(events, columns)
-    found = tlc.run(jar, "TraceRun", CFG, source=text)
+    run = taken(events, columns)
+    return asked(jar, "TraceRun", CFG, _text(run), run.steps)
+
+
+def asked(jar: Path, module: str, cfg: str, text: str, steps: list[str]) -> Matched:
+    """Run a generated module; what was printed and what TLC says must be of one mind."""
+    found = tlc.run(jar, module, cfg, source=text)
     reached = max((int(n) for n in re.findall(r'<<"matched", (\d+)>>', found.output)), default=0)
-    if (found.verdict == "NotMatchedInv") != (reached == steps):
-        raise SpecsError(f"TLC says {found.verdict} and matched {reached} of {steps} steps")
-    refused = (
-        "" if reached == steps else text.split("MyLog == <<\n  ")[1].split(",\n  ")[reached].split(" >>\n")[0]
-    )
-    return Matched(steps=steps, reached=reached, distinct=found.distinct, refused=refused)
+    if (found.verdict == "NotMatchedInv") != (reached == len(steps)):
+        raise SpecsError(f"TLC says {found.verdict} and matched {reached} of {len(steps)} steps")
+    refused = "" if reached == len(steps) else steps[reached]
+    return Matched(steps=len(steps), reached=reached, distinct=found.distinct, refused=refused)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+    """Read one run: a file, or a folder of files whose processes shared a clock (merged by time)."""
+    files = sorted(path.glob("*.ndjson")) if path.is_dir() else [path]
+    events = [json.loads(line) for file in files for line in file.read_text().splitlines() if line.strip()]
+    return sorted(events, key=lambda event: int(event["time"])) if len(files) > 1 else events
 
 
 def _take(run: _Run, event: dict[str, Any]) -> None:
@@ -123,19 +129,19 @@ def _take(run: _Run, event: dict[str, Any]) -> None:
 def _write(run: _Run, event: dict[str, Any]) -> str:
     base = _base(event["table"], event["key"])
     run.rows.setdefault(base, [None]).append(event["row"])
-    return _record(kind='"write"', base=_text_of(base), version=event["version"])
+    return record_of(kind='"write"', base=text_of(base), version=event["version"])
 
 
 def _receive(_run: _Run, event: dict[str, Any]) -> str:
-    base = _text_of(_base(event["table"], event["key"]))
-    return _record(kind='"receive"', process=_text_of(event["process"]), base=base, version=event["version"])
+    base = text_of(_base(event["table"], event["key"]))
+    return record_of(kind='"receive"', process=text_of(event["process"]), base=base, version=event["version"])
 
 
 def _call(run: _Run, event: dict[str, Any]) -> str:
     lines = [
-        _record(
+        record_of(
             **{
-                "base": _text_of(_base(a["table"], a["key"])),
+                "base": text_of(_base(a["table"], a["key"])),
                 "from": a["from_version"],
                 "to": a["to_version"],
             }
@@ -145,11 +151,11 @@ def _call(run: _Run, event: dict[str, Any]) -> str:
     key = _name(event["view_key"])
     run.start.setdefault(key, (0, None))
     count, total = _shown(run, event["row"])
-    return _record(
+    return record_of(
         kind='"call"',
-        process=_text_of(event["process"]),
-        operation=_text_of(f"{event['process']}/{event['operation']}"),
-        key=_text_of(key),
+        process=text_of(event["process"]),
+        operation=text_of(f"{event['process']}/{event['operation']}"),
+        key=text_of(key),
         expected=event["expected"][1] if event["expected"] else 0,
         new=event["new"][1],
         n=count,
@@ -159,8 +165,8 @@ def _call(run: _Run, event: dict[str, Any]) -> str:
 
 
 def _return(_run: _Run, event: dict[str, Any]) -> str:
-    operation = _text_of(f"{event['process']}/{event['operation']}")
-    return _record(kind='"return"', operation=operation, outcome=_text_of(event["outcome"]))
+    operation = text_of(f"{event['process']}/{event['operation']}")
+    return record_of(kind='"return"', operation=operation, outcome=text_of(event["outcome"]))
 
 
 _STEP = {
@@ -168,8 +174,8 @@ _STEP = {
     "update_received": _receive,
     "test_and_set_called": _call,
     "test_and_set_returned": _return,
-    "manager_crashed": lambda _run, _event: _record(kind='"crash"'),
-    "quiescent": lambda _run, _event: _record(kind='"rest"'),
+    "manager_crashed": lambda _run, _event: record_of(kind='"crash"'),
+    "quiescent": lambda _run, _event: record_of(kind='"rest"'),
 }
 
 
@@ -179,14 +185,14 @@ def _text(run: _Run) -> str:
     starts = []
     for key, (version, row) in sorted(run.start.items()):
         count, total = _shown(run, row)
-        starts.append((key, _record(version=version, n=count, s=total, taken=taken)))
+        starts.append((key, record_of(version=version, n=count, s=total, taken=taken)))
     lines = [
         "---- MODULE TraceRun ----",
         "EXTENDS Trace",
-        f"MyBases == {{{', '.join(map(_text_of, bases))}}}",
-        f"MyKeys == {{{', '.join(_text_of(key) for key, _ in starts)}}}",
-        f"MyRowAt == {_function((b, _sequence(_row(run, row) for row in run.rows[b])) for b in bases)}",
-        f"MyStart == {_function(starts)}",
+        f"MyBases == {{{', '.join(map(text_of, bases))}}}",
+        f"MyKeys == {{{', '.join(text_of(key) for key, _ in starts)}}}",
+        f"MyRowAt == {function_of((b, sequence_of(_row(run, row) for row in run.rows[b])) for b in bases)}",
+        f"MyStart == {function_of(starts)}",
         f"MyValued == {'TRUE' if run.columns else 'FALSE'}",
         "MyLog == <<\n  " + ",\n  ".join(run.steps) + " >>",
         "====",
@@ -196,8 +202,8 @@ def _text(run: _Run) -> str:
 
 def _row(run: _Run, row: dict[str, Any] | None) -> str:
     if run.columns is None or row is None:
-        return _record(x='"-"', y=0)
-    return _record(x=_text_of(_name([row[run.columns.group]])), y=int(row[run.columns.measure]))
+        return record_of(x='"-"', y=0)
+    return record_of(x=text_of(_name([row[run.columns.group]])), y=int(row[run.columns.measure]))
 
 
 def _shown(run: _Run, row: dict[str, Any] | None) -> tuple[int, int]:
@@ -214,17 +220,21 @@ def _name(key: Any) -> str:
     return json.dumps(key).replace('"', "'")
 
 
-def _text_of(word: str) -> str:
+def text_of(word: str) -> str:
     return '"' + word.replace("\\", "/").replace('"', "'") + '"'
 
 
-def _record(**fields: Any) -> str:
+def record_of(**fields: Any) -> str:
     return "[" + ", ".join(f"{name} |-> {value}" for name, value in fields.items()) + "]"
 
 
-def _sequence(items: Iterable[str]) -> str:
+def sequence_of(items: Iterable[str]) -> str:
     return "<<" + ", ".join(items) + ">>"
 
 
-def _function(pairs: Iterable[tuple[str, str]]) -> str:
-    return " @@ ".join(f"({_text_of(name)} :> {value})" for name, value in pairs)
+def set_of(items: Iterable[str]) -> str:
+    return "{" + ", ".join(items) + "}"
+
+
+def function_of(pairs: Iterable[tuple[str, str]]) -> str:
+    return " @@ ".join(f"({text_of(name)} :> {value})" for name, value in pairs) or "<<>>"

@@ -1,6 +1,7 @@
 """Histories of real programs, recorded in the simulator, are behaviours of the spec; wrong ones are not."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -19,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "specs"))
 
 from tooling import traces
 
+RUNNER = Path(__file__).resolve().parents[2] / "specs" / "run.py"
 GROUPED = AggregateProgram(
     view="v",
     table="r",
@@ -99,3 +101,30 @@ def test_every_event_has_an_action_or_a_reason():
     tags = {kind.__struct_config__.tag for kind in get_args(AnyEvent)}
     assert tags == set(traces.ACTION_OF) | traces.NOT_MODELLED
     assert not set(traces.ACTION_OF) & traces.NOT_MODELLED
+
+
+@pytest.mark.slow
+def test_the_command_matches_a_folder_of_histories_and_refuses_a_damaged_one(tmp_path):
+    """`specs/run.py trace`: one file a process, one clock; exit code 1 and the step where it does not fit."""
+    events = history(0, ZOMBIES)
+    processes = sorted({event["process"] for event in events})
+    for number, event in enumerate(events):
+        event["time"] = number
+    for process in processes:
+        lines = [json.dumps(event) for event in events if event["process"] == process]
+        (tmp_path / f"{process}.ndjson").write_text("\n".join(lines) + "\n")
+    assert len(processes) > 2
+    done = command(tmp_path)
+    assert (done.returncode, "matched to its last step" in done.stdout) == (0, True), (
+        done.stdout + done.stderr
+    )
+    last = tmp_path / f"{processes[0]}.ndjson"
+    last.write_text(last.read_text().replace('"outcome": "applied"', '"outcome": "rejected"', 1))
+    done = command(tmp_path)
+    assert (done.returncode, "refused at step" in done.stdout) == (1, True), done.stdout + done.stderr
+
+
+def command(folder):
+    columns = "group=x,measure=y,count=n,total=sum"
+    line = [sys.executable, str(RUNNER), "trace", str(folder), "--columns", columns]
+    return subprocess.run(line, capture_output=True, text=True, check=False)

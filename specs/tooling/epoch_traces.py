@@ -1,0 +1,146 @@
+"""From what drivers of a pipeline asked of storage to a module TLC can check against the epoch protocol.
+
+`Recording` stands before any door (memory or Cassandra) for one driver's life and notes its requests, in the
+order they left and were answered. The table of actions and events is at the top of `EpochTrace.tla`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cvs.model.signature import Signature
+from cvs.programs.epoch import CONTROL_BUCKET, CONTROL_TABLE
+from cvs.programs.stage_bucket import ReadBucket, SetBucket, StateRow
+from cvs.programs.stage_codec import pack
+from cvs.programs.stage_delta import PutImages, ReadImages
+from cvs.programs.stage_publish import PutRows
+from tooling.tlc import SpecsError
+from tooling.traces import Matched, asked, record_of, sequence_of, set_of, text_of
+
+CONTROL = f"{CONTROL_TABLE}/{CONTROL_BUCKET}"
+STEPS_MAX = 20_000
+Door = Callable[[list[Any]], list[Any]]
+CFG = "SPECIFICATION Spec\nCHECK_DEADLOCK FALSE\nINVARIANT NotMatchedInv\n" + "".join(
+    f"CONSTANT {name} <- My{name}\n" for name in ("Log", "Places", "Drivers", "Control", "Incarnation")
+)
+
+
+@dataclass(slots=True)
+class Log:
+    """The requests of all drivers of one pipeline, each as the text of a record."""
+
+    keys: Mapping[str, tuple[int, ...]]  # published table -> places of its primary key in a row
+    incarnation: int = 1
+    steps: list[str] = field(default_factory=list)
+    places: set[str] = field(default_factory=lambda: {CONTROL})
+    drivers: set[str] = field(default_factory=set)
+    _short: dict[bytes, str] = field(default_factory=dict)
+    _operations: int = 0
+
+    def driver(self, name: str, door: Door) -> Door:
+        """Return a door that notes what this driver asks."""
+        self.drivers.add(name)
+        return lambda requests: self._carried(name, door, requests)
+
+    def _carried(self, name: str, door: Door, requests: list[Any]) -> list[Any]:
+        operations = [self._called(name, request) for request in requests]
+        answers = door(requests)
+        for request, operation, answer in zip(requests, operations, answers, strict=True):
+            self._answered(name, request, operation, answer)
+        return answers
+
+    def _called(self, name: str, request: Any) -> int:
+        self._operations += 1
+        if isinstance(request, SetBucket):
+            self._step(
+                name,
+                "call",
+                place=self._place(request),
+                operation=self._operations,
+                expected=_scalars(request.expected),
+                new=_scalars(request.new),
+                puts=_puts({self._name(key): self._row(row) for key, row in request.puts}),
+                deletes=set_of(text_of(self._name(key)) for key in request.deletes),
+            )
+        return self._operations
+
+    def _answered(self, name: str, request: Any, operation: int, answer: Any) -> None:
+        match request:
+            case SetBucket():
+                self._step(name, "return", operation=operation, outcome=text_of(answer.kind.value))
+            case ReadBucket():
+                self._step(name, "read", place=self._place(request), signature=_scalars(answer.signature))
+            case ReadImages():
+                self._step(name, "images")
+            case PutImages():
+                puts = {self._in(request.table, key): self._name(image) for key, image in request.images}
+                self._put(name, "put", puts, request.write_time)
+            case PutRows():
+                self._put(name, "rows", self._rows(request), request.write_time)
+            case _:
+                raise SpecsError(f"a request {type(request).__name__} has no action and no reason why not")
+
+    def _put(self, name: str, kind: str, puts: Mapping[str, str], time: int) -> None:
+        values = _puts({key: text_of(value) for key, value in puts.items()})
+        self._step(name, kind, puts=values, time=time)
+
+    def _rows(self, request: PutRows) -> dict[str, str]:
+        at = self.keys[request.publication]
+        found = {pack(tuple(row[place] for place in at)): self._name(pack(row)) for row in request.puts}
+        found |= {pack(key): "gone" for key in request.deletes}
+        return {self._in(request.publication, key): value for key, value in found.items()}
+
+    def _step(self, driver: str, kind: str, **fields: Any) -> None:
+        self.steps.append(record_of(kind=text_of(kind), driver=text_of(driver), **fields))
+
+    def _place(self, request: ReadBucket | SetBucket) -> str:
+        place = f"{request.table}/{request.bucket}"
+        self.places.add(place)
+        return text_of(place)
+
+    def _row(self, row: StateRow) -> str:
+        now = _image(row.alive, self._name(row.now))
+        return record_of(epoch=row.epoch, now=now, before=_image(row.alive_before, self._name(row.before)))
+
+    def _in(self, table: str, key: bytes) -> str:
+        return self._name(table.encode() + b"/" + key)
+
+    def _name(self, data: bytes) -> str:
+        return self._short.setdefault(data, f"v{len(self._short)}")
+
+    def module(self) -> str:
+        """Return the text of the module EpochTraceRun."""
+        if not self.steps:
+            raise SpecsError("no request was noted: an empty trace proves nothing")
+        if len(self.steps) > STEPS_MAX:
+            raise SpecsError(f"{len(self.steps)} steps; at most {STEPS_MAX} are checked at once")
+        lines = [
+            "---- MODULE EpochTraceRun ----",
+            "EXTENDS EpochTrace",
+            f"MyPlaces == {set_of(map(text_of, sorted(self.places)))}",
+            f"MyDrivers == {set_of(map(text_of, sorted(self.drivers)))}",
+            f"MyControl == {text_of(CONTROL)}",
+            f"MyIncarnation == {self.incarnation}",
+            "MyLog == <<\n  " + ",\n  ".join(self.steps) + " >>",
+            "====",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def matched(jar: Path, log: Log) -> Matched:
+    """Ask TLC how far the log fits the protocol."""
+    return asked(jar, "EpochTraceRun", CFG, log.module(), log.steps)
+
+
+def _puts(values: Mapping[str, str]) -> str:
+    """Write a function from names: a record, which TLC makes once (a function written with @@, at every look)."""
+    return record_of(**values) if values else "<<>>"
+
+
+def _scalars(signature: Signature) -> str:
+    return sequence_of("TRUE" if s is True else "FALSE" if s is False else str(s) for s in signature.scalars)
+
+
+def _image(alive: bool, value: str) -> str:
+    return sequence_of(("TRUE", text_of(value)) if alive else ("FALSE", text_of("")))

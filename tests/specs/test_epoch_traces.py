@@ -1,0 +1,179 @@
+"""What drivers of a pipeline ask of storage is a behaviour of the epoch protocol; what a wrong one asks is not."""
+
+import random
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cvs.embedded.artifacts import jars
+from cvs.model.outcome import Outcome, OutcomeKind
+from cvs.programs import stage_bucket
+from cvs.programs.epoch import commit, pin_next, read_control
+from cvs.programs.epoch_run import run_epoch
+from cvs.programs.stage_bucket import ALL_RULES, Rules, SetBucket
+from tests.unit.programs.epoch_cases import CASES
+from tests.unit.programs.epoch_world import Driver, World
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "specs"))
+
+from tooling import epoch_traces
+
+COUNTING = next(case for case in CASES if case.name == "by_city")
+JOINING = next(case for case in CASES if case.name == "inner_join")
+
+
+@dataclass(slots=True)
+class Loses:
+    """A door that loses answers of test-and-sets: carried out, never, or later, when others have gone on."""
+
+    door: Any
+    chance: random.Random
+    losses: float
+    waiting: list[Any] = field(default_factory=list)
+
+    def __call__(self, requests: list[Any]) -> list[Any]:
+        return [self.answer(request) for request in requests]
+
+    def answer(self, request: Any) -> Any:
+        if self.waiting and self.chance.random() < 0.1:
+            self.door([self.waiting.pop(0)])
+        if not isinstance(request, SetBucket) or self.chance.random() >= self.losses:
+            return self.door([request])[0]
+        if (fate := self.chance.randrange(3)) == 0:
+            self.door([request])
+        elif fate == 1:
+            self.waiting.append(request)
+        return Outcome(kind=OutcomeKind.UNKNOWN)
+
+
+def life(world: World, rules: Rules) -> Any:
+    """One driver: takes the pin that stands (or pins), runs the epoch, commits it."""
+    control = yield from read_control()
+    if not control.pinned:
+        control = yield from pin_next(control, world.next_pin(control))
+    if control.pinned:
+        yield from run_epoch(world.program, control.pin, world.changes(control.pin), rules=rules)
+        yield from commit(control, None)
+
+
+def keys_of(world: World) -> dict[str, tuple[int, ...]]:
+    found = {}
+    for publication in world.program.publications:
+        names = [name for name, _ in publication.publication.columns]
+        found[publication.publication.table] = tuple(map(names.index, publication.publication.key))
+    return found
+
+
+def recorded(
+    case: Any,
+    seed: int,
+    *,
+    rules: Rules = ALL_RULES,
+    lives: int = 12,
+    losses: float = 0.15,
+    world: Any = None,
+) -> epoch_traces.Log:
+    """Let drivers come, sleep, die and wake over one pipeline; note what each asks."""
+    chance = random.Random(seed)
+    world = world or World(case, chance)
+    log = epoch_traces.Log(keys=keys_of(world))
+    door = Loses(world.door, chance, losses)
+    sleeping: list[Driver] = []
+    for number in range(lives):
+        for _ in range(chance.randrange(4)):
+            world.write()
+        sleeping.append(started(world, rules, log.driver(f"d{number}", door)))
+        for driver in chance.sample(sleeping, min(2, len(sleeping))):
+            patience = chance.choice((2, 5, 9, 400))
+            while patience and stepped(driver):
+                patience -= 1
+    for driver in sleeping:  # zombies wake, in any order
+        while stepped(driver):
+            pass
+    return log
+
+
+def started(world: World, rules: Rules, door: Any) -> Driver:
+    return Driver.start(SimpleNamespace(door=door), life(world, rules))
+
+
+def stepped(driver: Driver) -> bool:
+    """Take one step; a driver that finds what cannot be is as dead as one that was killed."""
+    try:
+        return driver.step()
+    except AssertionError:
+        driver.stopped = True
+        return False
+
+
+def matched(log: epoch_traces.Log) -> Any:
+    return epoch_traces.matched(jars("tlc")[0], log)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("case", "seed"), [(COUNTING, 1), (COUNTING, 2), (JOINING, 3)])
+def test_runs_with_zombies_and_lost_answers_are_behaviours_of_the_protocol(case: Any, seed: int) -> None:
+    """Every request of every driver is a step the spec allows where it stands."""
+    log = recorded(case, seed)
+    found = matched(log)
+    assert found.accepted, str(found)
+    assert found.steps > 100
+    assert sum('"unknown"' in step for step in log.steps) > 0
+
+
+@pytest.mark.slow
+def test_a_change_in_several_statements_is_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks: only the last one makes the epoch whole (H7)."""
+    monkeypatch.setattr(stage_bucket, "ROWS_A_STATEMENT", 1)
+    log = resumed(COUNTING, 0)
+    found = matched(log)
+    assert found.accepted, str(found)
+    assert any("FALSE>>, puts" in step for step in log.steps), "no statement was split"
+
+
+def resumed(case: Any, seed: int) -> epoch_traces.Log:
+    """A driver dies after three statements of an epoch of many; another goes on with it."""
+    world = World(case, random.Random(seed))
+    for _ in range(12):
+        world.write()
+    log = epoch_traces.Log(keys=keys_of(world))
+    first, second = (started(world, ALL_RULES, log.driver(name, world.door)) for name in ("d0", "d1"))
+    while sum(f'place |-> "state_z0/{n}", operation' in step for step in log.steps for n in (0, 1)) < 3:
+        assert stepped(first)
+    while stepped(second):
+        pass
+    return log
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rule", "seed"), [("signatures", 3), ("stop_when_newer", 2)])
+def test_a_program_without_a_rule_is_refused(rule: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a rule of the protocol off, the run has a step the spec does not know."""
+    monkeypatch.setattr(stage_bucket, "ROWS_A_STATEMENT", 1)
+    found = matched(recorded(COUNTING, seed, rules=replace(ALL_RULES, **{rule: False}), lives=8))
+    assert not found.accepted, f"{rule} off, and the run fits the spec"
+    assert '"call"' in found.refused
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", ["commit early", "another put", "write time"])
+def test_a_damaged_log_is_refused(damage: str) -> None:
+    """A commit before the epoch was run, an image that differs at a replay, a put at another epoch."""
+    log = recorded(COUNTING, 1)
+    if damage == "commit early":
+        first = next(i for i, step in enumerate(log.steps) if '"put"' in step)
+        asks = [i for i, step in enumerate(log.steps) if epoch_traces.CONTROL in step and '"call"' in step]
+        control = next(i for i in asks if i > first)
+        log.steps.insert(first, log.steps.pop(control))
+    else:
+        puts = [i for i, step in enumerate(log.steps) if '"put"' in step]
+        at = puts[-1]
+        old, new = ('"v', '"w') if damage == "another put" else ("time |-> ", "time |-> 9")
+        log.steps[at] = log.steps[at].replace(old, new)
+        if damage == "another put":
+            log.steps.insert(at, log.steps[at].replace('"w', '"v'))
+    assert not matched(log).accepted
