@@ -30,7 +30,6 @@ from cvs.programs.stage_codec import Values, pack
 SENTINEL = b""
 """Key of the row every bucket begins with: a condition on a static looks for the first live row (H26)."""
 
-ROWS_A_STATEMENT = 200
 ATTEMPTS = 50
 
 
@@ -85,6 +84,8 @@ class Rules:
     last_chunk_decides: bool = True  # H7
     as_of_before: bool = True  # H11 and H2: a replay computes from the state before the epoch
     signatures: bool = True  # all of it: absorb whatever comes, as a naive maintainer does
+    rows_a_statement: int = 200  # no rule: what one test-and-set carries at most
+    read_again: bool = True  # H20, H21: a snapshot counts only if the committed epoch did not move
 
 
 ALL_RULES = Rules()
@@ -254,7 +255,7 @@ def run_bucket(
         if done:
             _check_written(found, state, epoch)
             return outputs
-        if (yield from _write(found, state, bucket_name=(table, bucket), epoch=epoch)):
+        if (yield from _write(found, state, bucket_name=(table, bucket), epoch=epoch, rules=rules)):
             return outputs
     raise StaleDriverError(f"bucket {bucket} of {table} did not come to rest in {ATTEMPTS} attempts")
 
@@ -300,13 +301,13 @@ def _check_written(found: BucketRead, state: State, epoch: int) -> None:
 
 
 def _write(
-    found: BucketRead, state: State, *, bucket_name: tuple[str, int], epoch: int
+    found: BucketRead, state: State, *, bucket_name: tuple[str, int], epoch: int, rules: Rules
 ) -> Generator[list[ReadBucket | SetBucket], list[Any], bool]:
     """Write what is missing, chunk by chunk; False: read again."""
     table, bucket = bucket_name
     expected = found.signature
     changes = sorted(state.changed.items())
-    size = ROWS_A_STATEMENT
+    size = rules.rows_a_statement
     chunks = [changes[i : i + size] for i in range(0, len(changes), size)] or [[]]
     first = expected.chunk + 1 if expected.version == epoch and not expected.last else 0
     for number in range(first, len(chunks)):

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
 
+from cvs.simulate.epochs import EpochWorld
 from cvs.simulate.world import Scenario, Step, World
 
 STEPS_MAX = 5_000
@@ -15,6 +16,9 @@ STEPS_MAX = 5_000
 
 ASLEEP_MAX = 80
 """Picks for which a manager that was replaced does nothing: long enough for its heir to go far."""
+
+EPOCH_SLEEP_MAX = 120
+"""Picks for which a driver sleeps: long enough for another to commit some epochs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +113,69 @@ def simulated(
 def replayed(scenario: Scenario, schedule: Iterable[Step], *, record: bool = False) -> World:
     """Run one scenario along a schedule; steps without meaning are passed over."""
     world = World(scenario, record=record)
+    for step in schedule:
+        world.take(step)
+    world.finish()
+    return world
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochFaults:
+    """How often (of 1,000 requests of a driver) each thing goes wrong, and how eager writers and readers are."""
+
+    crash: int = 10
+    lose: int = 30
+    drop: int = 20
+    delay: int = 30
+    sleep: int = 10
+    arrive: int = 30
+    write: int = 60
+    copy: int = 60
+    read: int = 100
+
+    @property
+    def bounds(self) -> tuple[tuple[str, float], ...]:
+        """Return the kinds of steps with their running totals, as shares of one."""
+        total, bounds = 0, []
+        for kind in ("write", "copy", "read", "arrive", "crash", "lose", "drop", "delay", "sleep"):
+            total += getattr(self, kind)
+            bounds.append((kind, total / 1000))
+        return tuple(bounds)
+
+
+def simulated_epochs(world: EpochWorld, faults: EpochFaults, chance: Random) -> list[Step]:
+    """Run a world of epochs to its end; return the schedule that had a meaning."""
+    schedule: list[Step] = []
+    asleep = [0] * len(world.drivers)
+    for pick in range(STEPS_MAX):
+        luck = chance.random()
+        kind = next((kind for kind, bound in faults.bounds if luck < bound), "go")
+        number = chance.randrange(len(world.drivers))
+        if kind == "sleep":
+            asleep[number] = pick + chance.randrange(EPOCH_SLEEP_MAX)
+            continue
+        awake = next(
+            (n % len(asleep) for n in range(number, number + len(asleep)) if asleep[n % len(asleep)] <= pick),
+            None,
+        )
+        if kind in ("write", "copy"):
+            step: Step = (kind, 0, 0)
+        elif kind in ("arrive", "read"):
+            step = (kind, chance.randrange(4) if kind == "arrive" else 0, 0)
+        elif awake is None:
+            continue
+        else:
+            step = (kind, awake, chance.randrange(8))
+        if world.take(step):
+            schedule.append(step)
+        if world.settled or world.broken:
+            break
+    world.finish()
+    return schedule
+
+
+def replayed_epochs(world: EpochWorld, schedule: Iterable[Step]) -> EpochWorld:
+    """Run a world of epochs along a schedule."""
     for step in schedule:
         world.take(step)
     world.finish()

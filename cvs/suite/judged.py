@@ -4,8 +4,9 @@ The questions go to the judge's exact search over base states (`checker.cuts`); 
 asked of `model.recompute`. Programs and judge meet here and nowhere else.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from cvs.checker.cuts import Problem, chain, complete, converged, pairwise, weak
@@ -22,6 +23,9 @@ STEPS_MAX = 2_000_000
 """Budget of one question; small worlds use some thousands, more raises `Exhausted` and stops the suite."""
 
 View = dict[Key, Hashable]
+
+ViewOf = Callable[[Mapping[str, list[Row]]], View]
+"""From a base state to the view records over it, in comparable form."""
 
 
 class Seen(Protocol):
@@ -54,8 +58,23 @@ class Judgement:
 
 
 def judged(world: Seen, shape: ViewClass) -> Judgement:
-    """Judge one settled run."""
-    meaning, tops = _meaning(world, shape)
+    """Judge one settled run of a view class."""
+    return judged_by(world, partial(view_of, shape), tuple(shape.domains))
+
+
+def judged_by(
+    world: Seen,
+    view_of_base: ViewOf,
+    tables: Collection[str],
+    *,
+    snapshots: Sequence[View] | None = None,
+) -> Judgement:
+    """Judge one settled run of any view of these base tables.
+
+    The whole view is what a reader of all records at once would have seen after each write, or, if given, the
+    `snapshots` that readers did see.
+    """
+    meaning, tops = _meaning(world, view_of_base, tables)
     final = {key: form(row) for key, row in world.initial.items()}
     wholes: list[Hashable] = [frozenset(final.items())]
     states: dict[Key, list[Hashable]] = {key: [value] for key, value in final.items()}
@@ -67,6 +86,8 @@ def judged(world: Seen, shape: ViewClass) -> Judgement:
         else:
             final[partition.key] = value
         wholes.append(frozenset(final.items()))
+    if snapshots is not None:
+        wholes[1:] = [frozenset(snapshot.items()) for snapshot in snapshots]
     for key in meaning(tops):
         states.setdefault(key, [None])
     lowest, pairs = Level.COMPLETE, False
@@ -106,19 +127,19 @@ def _without_repetitions(seen: Iterable[Hashable]) -> tuple[Hashable, ...]:
     return tuple(kept)
 
 
-def _meaning(world: Seen, shape: ViewClass) -> tuple[Callable[[Cut], View], Cut]:
-    records = sorted(world.timelines, key=repr)
+def _meaning(world: Seen, view_of_base: ViewOf, tables: Collection[str]) -> tuple[Callable[[Cut], View], Cut]:
+    records = sorted((record for record in world.timelines if record[0] in tables), key=repr)
     lines = [world.timelines[record].rows for record in records]
     memo: dict[Cut, View] = {}
 
     def meaning(cut: Cut) -> View:
         if cut not in memo:
-            base: dict[str, list[Row]] = {table: [] for table in shape.domains}
+            base: dict[str, list[Row]] = {table: [] for table in tables}
             for (table, _), line, version in zip(records, lines, cut, strict=True):
                 row = line[version]
                 if row is not None:
                     base[table].append(row)
-            memo[cut] = view_of(shape, base)
+            memo[cut] = view_of_base(base)
         return memo[cut]
 
     return meaning, tuple(len(line) - 1 for line in lines)

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from cvs.model.levels import Granularity
+from cvs.suite.hazard_table import HAZARDS, run
+from cvs.suite.hazard_table import violations as hazard_violations
 from cvs.suite.story import text_of
 from cvs.suite.switches import SWITCHES, violations, world_of
 from cvs.suite.table import SHORT, cells, counter_example, examined, needed, table
@@ -84,6 +86,32 @@ def switches_tried(*, runs: int, seed: int) -> Report:
         rows.append((found.name, found.violation, f"{off} of {runs}", f"{on} of {runs}", found.why))
         result.append(
             {"switch": found.name, "violation": found.violation, "off": off, "on": on, "runs": runs}
+        )
+    return Report(met=met, lines=aligned(rows), result=result)
+
+
+def hazards_tried(*, runs: int, seed: int, only: str = "") -> Report:
+    """Turn each rule of the epoch protocol off until its violation shows; with it on, none may show."""
+    rows: list[tuple[str, ...]] = [("rule off", "hazard", "violation", "seed", "with the rule on", "why")]
+    met = True
+    result = []
+    for found in (h for h in HAZARDS if only in h.rule):
+        tried = range(seed, seed + runs * SEARCH_MAX)
+        shown = next(
+            (s for s in tried if found.violation in hazard_violations(run(found, s, off=True), found)), None
+        )
+        on = sum(bool(hazard_violations(run(found, s, off=False), found)) for s in range(seed, seed + runs))
+        met = met and shown is not None and on == 0
+        said = "none" if shown is None else str(shown)
+        rows.append((found.rule, found.closes, found.violation, said, f"{on} of {runs}", found.why))
+        result.append(
+            {
+                "rule": found.rule,
+                "hazard": found.closes,
+                "violation": found.violation,
+                "seed": shown,
+                "on": on,
+            }
         )
     return Report(met=met, lines=aligned(rows), result=result)
 

@@ -6,22 +6,25 @@ updates, initial rows, managers and streams; again until nothing more can go.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from cvs.suite.story import Story
+from cvs.suite.view_story import ViewStory
+
+Some = TypeVar("Some", Story, ViewStory)
 
 TRIES_MAX = 4_000
-"""Replays one shrinking may cost; some two milliseconds each."""
+"""Replays one shrinking may cost; some two milliseconds each, some ten where views of SQL are judged."""
 
 
-def shrunk(story: Story, still: Callable[[Story], bool]) -> Story:
+def shrunk(story: Some, still: Callable[[Some], bool]) -> Some:
     """Return the smallest story found of which `still` is true; the given one must be."""
     assert still(story), "only what shows something can be shrunk"
     tries = 0
     progress = True
     while progress and tries < TRIES_MAX:
         progress = False
-        for candidate in _smaller(story):
+        for candidate in _smaller(story) if isinstance(story, Story) else _smaller_views(story):
             tries += 1
             if tries >= TRIES_MAX:
                 break
@@ -40,6 +43,21 @@ def _smaller(story: Story) -> Iterator[Story]:
         yield replace(story, scenario=replace(world, streams=world.streams - 1))
     if world.remember:
         yield replace(story, scenario=replace(world, remember=False))
+    for schedule in _cuts(story.schedule):
+        yield replace(story, schedule=tuple(schedule))
+    for writes in _cuts(world.writes):
+        yield replace(story, scenario=replace(world, writes=tuple(writes)))
+    for initial in _cuts(world.initial):
+        yield replace(story, scenario=replace(world, initial=tuple(initial)))
+
+
+def _smaller_views(story: ViewStory) -> Iterator[ViewStory]:
+    """Yield simpler stories of the user's views, the boldest cuts first."""
+    world = story.scenario
+    if world.drivers > 1:
+        yield replace(story, scenario=replace(world, drivers=world.drivers - 1))
+    if world.copies:
+        yield replace(story, scenario=replace(world, copies=False))
     for schedule in _cuts(story.schedule):
         yield replace(story, schedule=tuple(schedule))
     for writes in _cuts(world.writes):

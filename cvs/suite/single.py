@@ -15,6 +15,7 @@ from cvs.suite.shrinking import shrunk
 from cvs.suite.story import Story, narrated, story_of, text_of, told, with_levels
 from cvs.suite.strategies import fault_set, scenario
 from cvs.suite.table import constraint_kept
+from cvs.suite.view_story import is_view_story, replayed_view_story
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +101,8 @@ def _lines(story: Story, result: dict[str, Any], *, met: bool) -> tuple[str, ...
 
 def replayed_story(text: str, where: str) -> tuple[bool, tuple[str, ...]]:
     """Replay one story: does it have the levels it is written down with, and what did it show."""
+    if is_view_story(text):
+        return replayed_view_story(text, where)
     story = story_of(text, where=where)
     _, judgement = told(story)
     kept = (judgement.record, judgement.view) == (story.record, story.whole)

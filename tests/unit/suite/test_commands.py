@@ -64,7 +64,13 @@ def test_replay_refuses_what_is_no_story(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--table",), ("--runs", "1", "--only", "union"), ("--switches", "--runs", "40")]
+    "arguments",
+    [
+        ("--table",),
+        ("--runs", "1", "--only", "union"),
+        ("--switches", "--runs", "40"),
+        ("--hazards", "--only", "deletions", "--runs", "3"),
+    ],
 )
 def test_suite_answers_in_words_and_as_data(capsys, arguments):
     code, out = answer(capsys, "suite", *arguments)

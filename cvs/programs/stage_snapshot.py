@@ -1,0 +1,70 @@
+"""A snapshot read: a whole view as of one committed epoch, as a machine (PROTOCOL section 5).
+
+A state row keeps its image before the epoch that wrote it, so the state as of the committed epoch can be read
+while the next one is being written. The committed epoch is read before and after; only if it did not move is
+what was read a snapshot: a row may have been collected, or moved on twice, under a slow reader (H20, H21).
+"""
+
+from collections.abc import Generator, Iterable, Mapping
+from typing import Any
+
+from cvs.programs.epoch import read_control
+from cvs.programs.stage_bucket import SENTINEL, Bag, BucketRead, ReadBucket, State
+from cvs.programs.stage_codec import Values
+from cvs.programs.stage_publish import PublishCompute
+from cvs.programs.stage_zone import ZoneCompute
+
+SnapshotMachine = Generator[list[Any], list[Any], dict[Values, Values] | None]
+
+
+class MovedOnError(Exception):
+    """The pipeline went on under the reader."""
+
+
+class SnapshotReader:
+    """Reads one view from the state of the zones it is published from."""
+
+    def __init__(
+        self, publication: PublishCompute, zones: Iterable[ZoneCompute], tables: Mapping[str, str]
+    ) -> None:
+        """`tables`: zone -> state table."""
+        self.publication = publication
+        of_stage = {stage.name: zone for zone in zones for stage in zone.zone.stages}
+        sources = [edge.source for edge in publication.publication.inputs]
+        self.possible = all(source in of_stage for source in sources)
+        self._sources = [(s, of_stage[s], tables[of_stage[s].name]) for s in sources if s in of_stage]
+
+    def read(self, *, reread: bool = True) -> SnapshotMachine:
+        """Read bucket by bucket; None: the pipeline moved on, or the view keeps no state to read."""
+        if not self.possible:
+            return None
+        control = yield from read_control()
+        epoch = control.committed
+        contents: dict[str, Bag] = {}
+        for source, zone, table in self._sources:
+            bag = contents[source] = Bag()
+            for bucket in range(zone.zone.buckets):
+                (found,) = yield [ReadBucket(table=table, bucket=bucket, everything=True)]
+                try:
+                    rows = _as_of(found, epoch, strict=reread)
+                except MovedOnError:
+                    return None
+                state = State(rows=rows, keys=set(), prefixes=set(), everything=True)
+                bag.extend(zone.contents(state)[source])
+        if reread and (yield from read_control()).committed != epoch:
+            return None
+        return {self.publication.key_of(row): row for row, _ in self.publication.rows(contents)}
+
+
+def _as_of(found: BucketRead, epoch: int, *, strict: bool) -> dict[bytes, bytes]:
+    """Return the live values of a bucket as of a committed epoch."""
+    rows = {}
+    for key, row in found.rows.items():
+        if key == SENTINEL:
+            continue
+        if strict and row.epoch > epoch + 1:
+            raise MovedOnError
+        value, there = (row.now, row.alive) if row.epoch <= epoch else (row.before, row.alive_before)
+        if there:
+            rows[key] = value
+    return rows

@@ -1,0 +1,128 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from cvs.cli import run
+from cvs.errors import ExitCode, HistoryError, SpecificationError
+from cvs.model.cql_type import parse_type
+from cvs.model.types import TYPES, normal
+from cvs.suite.single import replayed_story
+from cvs.suite.user_views import UserViews, Workload, user_views, values_of
+from cvs.suite.view_reports import examine_views, one_world
+from cvs.suite.view_story import story_of, text_of, with_levels
+
+pytest_plugins = ["cvs.suite.plugin"]
+
+SCHEMA = """-- it's only "a schema";
+CREATE TABLE shop.orders (id int PRIMARY KEY, city text, total decimal);
+create table shop.visits (city text, day date, n int, PRIMARY KEY (city, day)); -- clustered
+"""
+BY_CITY = """CREATE MATERIALIZED VIEW shop.by_city AS
+SELECT city, COUNT(*) AS orders, SUM(total) AS total FROM shop.orders WHERE city <> 'x;y' GROUP BY city;
+"""
+VIEWS = (
+    SCHEMA
+    + BY_CITY
+    + """
+CREATE MATERIALIZED VIEW shop.busy TBLPROPERTIES ('cvs.granularity' = 'view') AS
+SELECT o.id, v.day, v.n FROM shop.orders o JOIN shop.visits v ON o.city = v.city WHERE v.n > 1;
+CREATE MATERIALIZED VIEW shop.best AS SELECT id, total FROM shop.orders ORDER BY total DESC, id LIMIT 2;
+CREATE MATERIALIZED VIEW shop.large AS SELECT city, orders FROM shop.by_city WHERE orders > 1;
+CREATE MATERIALIZED VIEW shop.quiet AS
+SELECT id FROM shop.orders WHERE NOT EXISTS (SELECT 1 FROM shop.visits v WHERE v.city = orders.city);
+"""
+)
+
+
+def views_of(text: str) -> UserViews:
+    return user_views(text)
+
+
+def test_views_of_every_kind_hold_their_level_in_every_run() -> None:
+    found = examine_views(views_of(VIEWS), examples=12)
+    assert found.held, str(found)
+    assert [f.runs for f in found.findings] == [12] * 5
+
+
+def test_a_level_that_does_not_hold_is_told_by_the_smallest_story(tmp_path: Path) -> None:
+    user = views_of(SCHEMA + BY_CITY)
+    found = examine_views(user, examples=10, without=("signatures",))
+    (view,) = found.findings
+    assert 0 < view.held < view.runs
+    assert view.story is not None
+    assert len(view.story.scenario.writes) + len(view.story.scenario.initial) <= 2
+    assert "shows" in str(found)
+    text = text_of(view.story)
+    assert text_of(story_of(text)) == text
+    assert replayed_story(text, "a.story")[0]
+    healed = text.replace("without rule signatures\n", "")
+    assert not replayed_story(healed, "a.story")[0], "with the rule on the same schedule is harmless"
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    user = views_of(VIEWS)
+    first, second = (text_of(with_levels(one_world(user, Workload(user), 5)[1])) for _ in range(2))
+    assert first == second
+
+
+def test_a_story_line_it_does_not_know_is_refused_with_its_number() -> None:
+    with pytest.raises(HistoryError, match="no such line") as refusal:
+        story_of(f"sql {SCHEMA.splitlines()[1]}\nonce upon a time\n", where="a.story")
+    assert refusal.value.where == "a.story:2"
+
+
+def test_mistakes_in_a_view_keep_their_line() -> None:
+    with pytest.raises(SpecificationError) as refusal:
+        user_views(SCHEMA + "CREATE MATERIALIZED VIEW shop.v AS\nSELECT nothing FROM shop.orders;")
+    assert refusal.value.where.startswith("line 5:"), refusal.value.where
+    with pytest.raises(SpecificationError, match="CREATE TABLE"):
+        user_views(BY_CITY)
+    with pytest.raises(SpecificationError, match="no view"):
+        user_views(SCHEMA)
+
+
+@pytest.mark.parametrize("name", sorted(TYPES))
+def test_every_type_has_values_in_canonical_form(name: str) -> None:
+    text = {
+        "list": "list<int>",
+        "set": "set<text>",
+        "map": "map<text, int>",
+        "tuple": "tuple<int, text>",
+        "vector": "vector<float, 2>",
+        "udt": "int",
+    }.get(name, name)
+    kind = parse_type(text)
+    found = values_of(kind, ("x", 7, None))
+    assert found
+    assert all(normal(kind, value) == value for value in found)
+
+
+def test_constants_of_the_views_and_their_neighbours_are_drawn() -> None:
+    domains = Workload(views_of(VIEWS)).domains
+    assert {0, 1, 2} <= set(domains["shop.visits"]["n"])
+    assert "x;y" in domains["shop.orders"]["city"]
+
+
+def test_a_users_test_asserts_its_levels_in_three_lines(cvs_views, tmp_path: Path) -> None:
+    (tmp_path / "views.sql").write_text(SCHEMA + BY_CITY)
+    found = cvs_views(tmp_path / "views.sql", examples=5)
+    assert found.held, found
+
+
+def test_the_command_answers_per_view_and_its_history_is_judged_alike(capsys, tmp_path: Path) -> None:
+    (tmp_path / "views.sql").write_text(BY_CITY)
+    (tmp_path / "schema.cql").write_text(SCHEMA)
+    arguments = ["suite", "--views", str(tmp_path / "views.sql"), "--schema", str(tmp_path / "schema.cql")]
+    arguments += ["--examples", "10", "--output", str(tmp_path / "out")]
+    assert run(arguments) == ExitCode.MET
+    assert "10 of 10 runs" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
+    assert run([*arguments, "--without", "signatures", "--json"]) == ExitCode.VIOLATED
+    (view,) = json.loads(capsys.readouterr().out)["result"]
+    assert (view["record"], view["declared"]) == ("not_converged", "strong")
+    story, history, page = view["files"]
+    assert run(["replay", story]) == ExitCode.MET
+    assert "by_city" in Path(page).read_text()
+    capsys.readouterr()
+    assert run(["audit", history, "--expect", "strong"]) == ExitCode.VIOLATED
