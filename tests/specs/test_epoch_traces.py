@@ -11,7 +11,6 @@ import pytest
 
 from cvs.embedded.artifacts import jars
 from cvs.model.outcome import Outcome, OutcomeKind
-from cvs.programs import stage_bucket
 from cvs.programs.epoch import commit, pin_next, read_control
 from cvs.programs.epoch_run import run_epoch
 from cvs.programs.stage_bucket import ALL_RULES, Rules, SetBucket
@@ -24,6 +23,9 @@ from tooling import epoch_traces
 
 COUNTING = next(case for case in CASES if case.name == "by_city")
 JOINING = next(case for case in CASES if case.name == "inner_join")
+
+SMALL = replace(ALL_RULES, rows_a_statement=1)
+"""All rules, and one row a statement, so that changes come in chunks."""
 
 
 @dataclass(slots=True)
@@ -126,9 +128,8 @@ def test_runs_with_zombies_and_lost_answers_are_behaviours_of_the_protocol(case:
 
 
 @pytest.mark.slow
-def test_a_change_in_several_statements_is_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_in_several_statements_is_one_too() -> None:
     """Chunks: only the last one makes the epoch whole (H7)."""
-    monkeypatch.setattr(stage_bucket, "ROWS_A_STATEMENT", 1)
     log = resumed(COUNTING, 0)
     found = matched(log)
     assert found.accepted, str(found)
@@ -141,7 +142,7 @@ def resumed(case: Any, seed: int) -> epoch_traces.Log:
     for _ in range(12):
         world.write()
     log = epoch_traces.Log(keys=keys_of(world))
-    first, second = (started(world, ALL_RULES, log.driver(name, world.door)) for name in ("d0", "d1"))
+    first, second = (started(world, SMALL, log.driver(name, world.door)) for name in ("d0", "d1"))
     while sum(f'place |-> "state_z0/{n}", operation' in step for step in log.steps for n in (0, 1)) < 3:
         assert stepped(first)
     while stepped(second):
@@ -151,10 +152,9 @@ def resumed(case: Any, seed: int) -> epoch_traces.Log:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("rule", "seed"), [("signatures", 3), ("stop_when_newer", 2)])
-def test_a_program_without_a_rule_is_refused(rule: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_without_a_rule_is_refused(rule: str, seed: int) -> None:
     """With a rule of the protocol off, the run has a step the spec does not know."""
-    monkeypatch.setattr(stage_bucket, "ROWS_A_STATEMENT", 1)
-    found = matched(recorded(COUNTING, seed, rules=replace(ALL_RULES, **{rule: False}), lives=8))
+    found = matched(recorded(COUNTING, seed, rules=replace(SMALL, **{rule: False}), lives=8))
     assert not found.accepted, f"{rule} off, and the run fits the spec"
     assert '"call"' in found.refused
 
