@@ -1,8 +1,9 @@
-"""Per-entry update programs on one real node: the bare test-and-set limit, COUNT against it, contention.
+"""Update programs on one real node: the bare test-and-set limit, COUNT against it, contention, epochs.
 
-    python bench/programs.py [--seconds 6] [--out bench/results/programs.json]
+    python bench/programs.py [--part limit|contention|epoch] [--seconds 4] [--out FILE.json] [--plot FILE.svg]
 
-Every figure of one call comes from one node on one machine; compare ratios, not absolute times.
+Every figure of one call comes from one node on one machine; compare ratios, not absolute times. The commit log is
+synced periodically (Cassandra's default): with group sync every test-and-set waits 40 ms whatever the program does.
 """
 
 import argparse
@@ -10,31 +11,47 @@ import json
 import multiprocessing
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from cvs.embedded.cluster import EmbeddedCluster
 from cvs.manager.view_manager import ViewManager
 from cvs.model.signature import Signature
-from cvs.programs.machine import RECORD, Ending, Entry
+from cvs.plan.maintenance import Choices, maintenance_plan
+from cvs.programs.epoch import Pin
+from cvs.programs.epoch_run import zone_step
+from cvs.programs.machine import RECORD, SIGNATURE_BASED, Ending, Entry
+from cvs.programs.stage_bucket import Bag, drive
+from cvs.programs.stage_zone import ZoneCompute
 from cvs.store.cassandra import CassandraStore
 from cvs.store.port import PartitionId, TestAndSet
 from cvs.store.session import CassandraSession, ClusterAddress
+from cvs.stream.door import CassandraDoor
+from cvs.stream.tables import Names, create
 from cvs.suite.classes import view_class
+from cvs.suite.user_views import user_views
 
 KEYSPACE = "bench_programs"
+ATTEMPTS = 2
+"""Attempts before a manager backs off: contention shows at the first refusal."""
+
+COUNTED = """
+CREATE TABLE bench.r (k int PRIMARY KEY, x int, y int);
+CREATE MATERIALIZED VIEW bench.v AS SELECT x, COUNT(*) AS n FROM bench.r WHERE x IS NOT NULL GROUP BY x;
+"""
+UPDATES_A_RECORD = 10
 
 
 @dataclass(frozen=True)
 class Load:
     address: ClusterAddress
-    what: str  # bare, cached, reading
+    what: str  # bare, cached, reading, hasty (no back-off)
     manager: int
     records: int
     seconds: float
     salt: str
-    back_off: bool = True
 
 
 def bare(load: Load, store: CassandraStore) -> tuple[int, int, list[float]]:
@@ -54,7 +71,12 @@ def bare(load: Load, store: CassandraStore) -> tuple[int, int, list[float]]:
 def programmed(load: Load, store: CassandraStore) -> tuple[int, int, list[float]]:
     """COUNT, one insert an entry, into one of so many groups shared by all managers."""
     program = view_class("count").variant("signature").program
-    manager = ViewManager(store=store, process=f"m{load.manager}", remember=load.what != "reading")
+    manager = ViewManager(
+        store=store,
+        process=f"m{load.manager}",
+        policy=replace(SIGNATURE_BASED, attempts_max=64 if load.what == "hasty" else ATTEMPTS),
+        remember=load.what != "reading",
+    )
     random = Random(load.manager)
     latencies, began, number = [], time.perf_counter(), 0
     own = f"-{load.manager}" if load.records == 0 else ""
@@ -72,17 +94,19 @@ def programmed(load: Load, store: CassandraStore) -> tuple[int, int, list[float]
             after={"k": key[0], "x": group, "y": 1},
         )
         tries = 0
-        while manager.maintain(program, entry) is Ending.GAVE_UP:
+        while manager.maintain(program, entry, attempt=tries + 1) is Ending.GAVE_UP:
             tries += 1
-            time.sleep(0.002 * 2 ** min(tries, 6) * random.random())
+            if load.what != "hasty":
+                time.sleep(0.002 * 2 ** min(tries, 6) * random.random())
         latencies.append(time.perf_counter() - now)
     return number, manager.counts.rejected, latencies
 
 
-def work(load: Load, out: "multiprocessing.Queue") -> None:
+def work(load: Load, out: "multiprocessing.Queue", ready: Any) -> None:
     session = CassandraSession(load.address)
     store = CassandraStore(session, keyspace=KEYSPACE)
     session.driver  # noqa: B018 -- because connecting is not what is measured
+    ready.wait()  # because processes start one after the other, and contention needs all of them
     out.put((bare if load.what == "bare" else programmed)(load, store))
     session.close()
 
@@ -90,9 +114,10 @@ def work(load: Load, out: "multiprocessing.Queue") -> None:
 def measured(address: ClusterAddress, what: str, managers: int, records: int, seconds: float) -> dict:
     context = multiprocessing.get_context("spawn")
     out = context.Queue()
+    ready = context.Barrier(managers)
     salt = f"{what}-{managers}-{records}"
     loads = [Load(address, what, m, records, seconds, salt) for m in range(managers)]
-    lives = [context.Process(target=work, args=(load, out)) for load in loads]
+    lives = [context.Process(target=work, args=(load, out, ready)) for load in loads]
     for life in lives:
         life.start()
     answers = [out.get(timeout=seconds + 120) for _ in lives]
@@ -111,12 +136,87 @@ def measured(address: ClusterAddress, what: str, managers: int, records: int, se
     }
 
 
+def epochs(address: ClusterAddress, records: int, records_a_bucket: int, seconds: float) -> dict:
+    """COUNT per epoch: every record takes ten updates an epoch, combined; one test-and-set a bucket."""
+    user = user_views(COUNTED)
+    plan = maintenance_plan(user.views, user.tables, Choices(buckets=records // records_a_bucket))
+    names = Names(keyspace=f"bench_epochs_{records_a_bucket}")
+    session = CassandraSession(address)
+    create(session, plan, names)
+    door = CassandraDoor(session, keyspace=names.keyspace, publications={})
+    (zone,) = (ZoneCompute(z, plan) for z in plan.zones)
+    (base,) = plan.bases
+    epoch, done, began = 0, 0, time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        epoch += 1
+        start = epoch * records * UPDATES_A_RECORD
+        rows = [(start + i, i % records, i) for i in range(records * UPDATES_A_RECORD)]
+        pin = Pin(epoch=epoch, first=epoch == 1)
+        routed = zone.route({base.name: Bag((row, 1) for row in rows)}, first=pin.first)
+        drive(zone_step(zone, names.state(zone.name), pin, routed), door)
+        done += len(rows)
+    took = time.perf_counter() - began
+    session.close()
+    return {
+        "what": "epoch",
+        "records": records,
+        "records_a_bucket": records_a_bucket,
+        "epochs": epoch,
+        "per_second": round(done / took, 1),
+        "seconds": {name: round(spent, 2) for name, spent in door.meter.seconds.items()},
+    }
+
+
+PARTS = {
+    "limit": [(what, m, 0) for m in (1, 4, 8) for what in ("bare", "cached", "reading")],
+    "contention": [
+        *(("cached", m, r) for r in (1, 10, 100, 1000) for m in (1, 4, 16)),
+        *(("hasty", m, r) for r in (1, 10) for m in (4, 16)),
+    ],
+    "epoch": [("bare", 8, 0), ("cached", 8, 0)],
+}
+
+
+def plotted(found: list[dict], path: Path) -> None:
+    """Draw throughput and refusals over the number of managers, a line for each number of records."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    for axes, column, title in zip(
+        figure.subplots(1, 2),
+        ("per_second", "refused_per_applied"),
+        ("updates/s", "refusals an update"),
+        strict=True,
+    ):
+        for what in ("cached", "hasty"):
+            for records in (1, 10, 100, 1000):
+                line = [f for f in found if (f["what"], f["records"]) == (what, records)]
+                if line:
+                    label = f"{records} records" + (", no back-off" if what == "hasty" else "")
+                    style = "--" if what == "hasty" else "-"
+                    axes.plot(
+                        [f["managers"] for f in line],
+                        [f[column] for f in line],
+                        style,
+                        marker="o",
+                        label=label,
+                    )
+        axes.set_xscale("log", base=2)
+        axes.set_xlabel("managers")
+        axes.set_title(title)
+    figure.axes[0].legend(fontsize=7)
+    figure.savefig(path)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--part", choices=sorted(PARTS), action="append")
+    parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
-    with EmbeddedCluster(size=1) as cluster:
+    found = []
+    with EmbeddedCluster(size=1, commitlog_sync="periodic", heap="1G") as cluster:
         node = cluster.nodes[0]
         address = ClusterAddress(contact_points=(node.address,), port=node.native_port)
         session = CassandraSession(address)
@@ -125,30 +225,37 @@ def main() -> None:
             "{'class': 'SimpleStrategy', 'replication_factor': 1}"
         )
         CassandraStore(session, keyspace=KEYSPACE).create("v")
-        measured(address, "bare", 2, 0, options.seconds)  # warms the node up; not kept
-        found = [
-            measured(address, what, managers, records, options.seconds)
-            for what, managers, records in [
-                ("bare", 1, 0),
-                ("cached", 1, 0),
-                ("reading", 1, 0),
-                ("bare", 4, 0),
-                ("cached", 4, 0),
-                ("reading", 4, 0),
-                *(("cached", m, r) for r in (1, 10, 1000) for m in (2, 4, 8)),
-            ]
-        ]
+        for warm_up in ("bare", "cached"):
+            measured(address, warm_up, 4, 0, 2 * options.seconds)  # not kept
+        for part in options.part or PARTS:
+            for what, managers, records in PARTS[part]:
+                found.append(measured(address, what, managers, records, options.seconds))
+                print(json.dumps(found[-1]), flush=True)
+            if part == "epoch":
+                for records_a_bucket in (1, 50):
+                    found.append(epochs(address, 500, records_a_bucket, options.seconds))
+                    print(json.dumps(found[-1]), flush=True)
         session.close()
-    for line in found:
-        print(json.dumps(line))
-    by = {(f["what"], f["managers"], f["records"]): f["per_second"] for f in found}
-    for managers in (1, 4):
-        share = by["cached", managers, "own"] / by["bare", managers, "own"]
-        print(f"uncontended COUNT with remembered signatures, {managers} managers: {share:.0%} of the limit")
+    concluded(found)
+    if options.plot:
+        plotted(found, options.plot)
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         machine = {"cores": os.cpu_count(), "load": os.getloadavg()}
         options.out.write_text(json.dumps({"machine": machine, "runs": found}, indent=1) + "\n")
+
+
+def concluded(found: list[dict]) -> None:
+    """Print the ratios that matter."""
+    own = {(f["what"], f["managers"]): f["per_second"] for f in found if f["records"] == "own"}
+    for what, managers in own:
+        if what != "bare":
+            share = own[what, managers] / own["bare", managers]
+            print(f"uncontended COUNT, {what}, {managers} managers: {share:.0%} of the bare limit")
+    for line in found:
+        if line["what"] == "epoch" and ("cached", 8) in own:
+            ratio = line["per_second"] / own["cached", 8]
+            print(f"per epoch, {line['records_a_bucket']} records a bucket: {ratio:.1f} times per entry")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def test_eight_managers_reach_the_predicted_level_through_kills(
 ) -> None:
     """Signature-based programs end strong per record, whoever is killed and whatever comes again."""
     finished = contended(address, keyspace, plan, tmp_path)
-    document, _, _ = audit([tmp_path], expected={"record": "strong"}, budget=5_000)
+    document, _ = audit([tmp_path], expected={"record": "strong"}, budget=5_000)
     assert document["exit_code"] == 0, document
     assert finished.kills > 0
     assert finished.entries == plan.updates
@@ -52,5 +52,5 @@ def test_counters_lose_the_predicted_level_through_kills(
     """The counter-based program counts what comes again twice, and the judge says so."""
     plan = Contention(view="count", program="counter", seed=4, kills=6, updates=160)
     assert contended(address, keyspace, plan, tmp_path).kills > 0
-    document, _, _ = audit([tmp_path], expected={"record": "strong"}, budget=5_000)
+    document, _ = audit([tmp_path], expected={"record": "strong"}, budget=5_000)
     assert document["exit_code"] == 1
