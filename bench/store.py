@@ -61,11 +61,24 @@ class Bench:
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self.node = cluster.nodes[0]
-        self.session = CassandraSession(ClusterAddress(contact_points=cluster.contact_points))
+        self._open(cluster.contact_points)
+        self._define()
+
+    @classmethod
+    def joined(cls, contact_points: tuple[str, ...]) -> "Bench":
+        """Open another client of a node whose tables are there."""
+        bench = cls.__new__(cls)
+        bench._open(contact_points)
+        return bench
+
+    def _open(self, contact_points: tuple[str, ...]) -> None:
+        self.session = CassandraSession(ClusterAddress(contact_points=contact_points))
+        self.store = CassandraStore(self.session, keyspace=KEYSPACE)
+
+    def _define(self) -> None:
         self.session.define(
             f"CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
         )
-        self.store = CassandraStore(self.session, keyspace=KEYSPACE)
         for table in ("adapter", "bare"):
             self.store.create(table)
         for table in ("plain", "viewed"):
@@ -175,13 +188,15 @@ def count_from(thread: int) -> Iterator[int]:
         number += 1
 
 
-def cpu_seconds(pid: int) -> float:
-    """CPU time of the node so far."""
+def cpu_seconds(pid: int | None) -> float:
+    """CPU time of the node so far; 0 where nobody asks for it."""
+    if pid is None:
+        return 0.0
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def run_round(measurement: Measurement, threads: int, seconds: float, pid: int) -> None:
+def run_round(measurement: Measurement, threads: int, seconds: float, pid: int | None) -> None:
     """Repeat an operation in so many threads for so long."""
     operations = [measurement.make(thread) for thread in range(threads)]
     latencies: list[list[float]] = [[] for _ in range(threads)]
@@ -261,6 +276,8 @@ def ratios(found: list[Measurement], wanted: list[int]) -> bool:
     fine = True
     by_name = {measurement.name: measurement for measurement in found}
     for rows in (1, 10, 50, 200):
+        if f"test-and-set {rows} row(s), bare driver" not in by_name:
+            continue
         ours = by_name[f"test-and-set {rows} row(s), adapter"].rates
         bare = by_name[f"test-and-set {rows} row(s), bare driver"].rates
         for threads in wanted:
@@ -281,6 +298,7 @@ def main() -> None:
         "--sync", default="group", help="commit-log sync of the node: group, batch, periodic-fast"
     )
     parser.add_argument("--no-paxos-v1", action="store_true", help="leave out the comparison with Paxos v1")
+    parser.add_argument("--only", default="", help="only measurements whose name has this in it")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     given = parser.parse_args()
     wanted = [int(word) for word in given.concurrency.split(",")]
@@ -288,7 +306,7 @@ def main() -> None:
         bench = Bench(cluster)
         process = cluster.nodes[0].process
         assert process is not None
-        found = measurements(bench)
+        found = [m for m in measurements(bench) if given.only in m.name]
         for number in range(-1, given.rounds):  # the first round warms up and is thrown away
             for threads in wanted:
                 for measurement in found:

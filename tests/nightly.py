@@ -28,6 +28,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "cluster": ("tests/cluster", "tests/store"),
     "spark": ("tests/spark",),
     "specs": ("tests/specs",),
+    "specs-larger": ("tests/specs/nightly_larger.py",),
     "capture-differential": ("tests/cluster/test_capture_differential.py",),
 } | {
     f"levels-{shape.name}": tuple(

@@ -110,7 +110,10 @@ class EmbeddedCluster:
         """A plain CQL client to the whole cluster, made at first use."""
         if self._client is None:
             self._client = Client(
-                self.contact_points, self.native_port, credentials=self.nodes[0].credentials
+                self.contact_points,
+                self.native_port,
+                credentials=self.nodes[0].credentials,
+                ca_file=self.nodes[0].ca_file,
             )
         return self._client
 
@@ -142,10 +145,9 @@ class EmbeddedCluster:
             self._client.close()
             self._client = None
         for node in self.nodes:
-            if self._own_folder:
-                node.kill()
-            else:
+            if not self._own_folder:
                 node.stop()
+            node.discard()
         if self.network is not None:
             self.network.close()
         if self._own_folder:
@@ -201,7 +203,9 @@ def life(node: Node) -> int:
 
 def open_client(node: Node) -> Client:
     """Open a client that speaks to this node alone."""
-    return Client([node.address], node.native_port, only_these=True, credentials=node.credentials)
+    return Client(
+        [node.address], node.native_port, only_these=True, credentials=node.credentials, ca_file=node.ca_file
+    )
 
 
 def reaches_all(client: Client) -> bool:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cvs.embedded.certificates import KEY_STORE_PASSWORD, key_store
+
 STORAGE_PORT = 7000
 TOKENS_END = 2**63
 
@@ -69,7 +71,8 @@ class NodeSettings:
     authentication: bool = False
     yaml: Mapping[str, Any] = field(default_factory=dict)
     jvm: tuple[str, ...] = ()
-    tmpfs_size: str = ""
+    tls: bool = False  # clients must use TLS; each node makes a certificate of its own (`Node.ca_file`)
+    disk_size: str = ""  # such as 200m: storage on a small disk of its own, which `Node.fill_disk` can fill
     quick: bool = False  # start with less than two thirds of the CPU time, run slower later: for tests
 
 
@@ -140,6 +143,14 @@ def node_yaml(place: Place, settings: NodeSettings, cluster_name: str) -> str:
     if settings.authentication:
         content["authenticator"] = "PasswordAuthenticator"
         content["authorizer"] = "CassandraAuthorizer"
+    if settings.tls:
+        content["client_encryption_options"] = {
+            "enabled": True,
+            "optional": False,
+            "keystore": str(key_store(place.folder / "conf")),
+            "keystore_password": KEY_STORE_PASSWORD,
+            "store_type": "PKCS12",
+        }
     return json.dumps({**content, **settings.yaml}, indent=1) + "\n"
 
 

@@ -3,8 +3,10 @@
 Not the door to storage (that is `store`): it interprets nothing, it retries nothing.
 """
 
+import ssl
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -45,6 +47,7 @@ class Client:
         *,
         only_these: bool = False,
         credentials: tuple[str, str] | None = None,
+        ca_file: Path | None = None,
     ) -> None:
         """Connect; `only_these` keeps the driver from talking to nodes it learns of."""
         hosts = list(contact_points)
@@ -64,6 +67,7 @@ class Client:
             control_connection_timeout=30,
             execution_profiles={EXEC_PROFILE_DEFAULT: profile},
             auth_provider=PlainTextAuthProvider(*credentials) if credentials else None,
+            ssl_context=ssl.create_default_context(cafile=str(ca_file)) if ca_file else None,
         )
         self.session = self.cluster.connect()
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cvs.embedded.artifacts import class_path, jars
+from cvs.embedded.certificates import ca_file, make_certificate
 from cvs.embedded.configuration import (
     NodeSettings,
     Place,
@@ -16,6 +17,7 @@ from cvs.embedded.configuration import (
     module_flags,
     write_configuration,
 )
+from cvs.embedded.disks import SmallDisk
 from cvs.embedded.java import java
 from cvs.embedded.processes import RunningProcess
 from cvs.errors import MissingEnvironmentError
@@ -35,6 +37,7 @@ class Node:
     enter: Sequence[str] = ()
     detached: bool = False
     process: RunningProcess | None = field(default=None, init=False)
+    disk: SmallDisk | None = field(default=None, init=False)
 
     @property
     def address(self) -> str:
@@ -57,6 +60,11 @@ class Node:
         return ("cassandra", "cassandra") if self.settings.authentication else None
 
     @property
+    def ca_file(self) -> Path | None:
+        """The certificate that clients of a TLS node must trust; None without TLS."""
+        return ca_file(self.place.folder / "conf") if self.settings.tls else None
+
+    @property
     def cdc_raw(self) -> Path:
         """Where the node puts commit-log segments with changes of CDC tables."""
         return self.place.cdc_raw
@@ -76,8 +84,13 @@ class Node:
         if self.running:
             return
         write_configuration(self.place, self.settings, self.cluster_name)
+        if self.settings.tls:
+            make_certificate(self.place.folder / "conf", self.address)
+        if self.settings.disk_size and self.disk is None:
+            self.disk = SmallDisk.start(self.place.storage, self.settings.disk_size)
         begin = RunningProcess.detached if self.detached else RunningProcess.owned
-        self.process = begin(daemon_command(self.place, self.settings, self.enter), output=self.log)
+        enter = [*self.enter, *(self.disk.enter() if self.disk else ())]
+        self.process = begin(daemon_command(self.place, self.settings, enter), output=self.log)
 
     def wait_ready(self, seconds: float = READY_SECONDS) -> None:
         """Wait until clients can connect; a node that ended instead is an error with its last words."""
@@ -110,6 +123,23 @@ class Node:
         assert self.process is not None
         self.process.send(signal.SIGCONT)
 
+    def fill_disk(self) -> None:
+        """Leave its storage no byte (`disk_size` gave it a disk of its own); `free_disk` gives the space back."""
+        assert self.disk is not None, "start the cluster with disk_size=... to fill a disk"
+        self.disk.fill()
+
+    def free_disk(self) -> None:
+        """Give back what `fill_disk` took."""
+        assert self.disk is not None
+        self.disk.free()
+
+    def discard(self) -> None:
+        """End it for good: its process, and the disk of its own with all that is on it."""
+        self.kill()
+        if self.disk is not None:
+            self.disk.close()
+            self.disk = None
+
     def nodetool(self, *words: str, seconds: float = 120.0) -> str:
         """Run Cassandra's own management tool on this node and give what it printed."""
         done = subprocess.run(
@@ -127,13 +157,9 @@ class Node:
 
 
 def daemon_command(place: Place, settings: NodeSettings, enter: Sequence[str]) -> list[str]:
-    """Build the command line of a node; with `tmpfs_size` its storage is a small disk of its own."""
+    """Build the command line of a node."""
     jamm = next(jar for jar in jars("cassandra") if jar.name.startswith("com.github.jbellis.jamm-"))
-    words = [java(), *jvm_flags(place, settings, jamm), "-cp", class_path("cassandra"), DAEMON]
-    if not settings.tmpfs_size:
-        return [*enter, *words]
-    mount = f'mount -t tmpfs -o size={settings.tmpfs_size} cvs "{place.storage}" && exec "$@"'
-    return [*enter, "unshare", "-m", "sh", "-c", mount, "sh", *words]
+    return [*enter, java(), *jvm_flags(place, settings, jamm), "-cp", class_path("cassandra"), DAEMON]
 
 
 def nodetool_command(place: Place, enter: Sequence[str], words: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ reference 4.1; `tests/cluster/test_default_policy.py` shows it).
 """
 
 import os
+import re
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 from cassandra import AuthenticationFailed, ConsistencyLevel
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, Session
+from cassandra.connection import ConnectionShutdown, ProtocolError
 from cassandra.policies import (
     DCAwareRoundRobinPolicy,
     FallthroughRetryPolicy,
@@ -26,6 +28,8 @@ from cassandra.query import PreparedStatement, tuple_factory
 from cvs.errors import StoreError
 
 CONNECT_SECONDS_MAX = 20.0
+LOCAL_MARK = " [test-and-sets at LOCAL_SERIAL]"  # in a table's comment; without it they are at SERIAL
+CLOSED_ON_US = (ConnectionShutdown, ConnectionResetError, BrokenPipeError, ProtocolError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +58,7 @@ class CassandraSession:
         self._pid = 0
         self._session: Session | None = None
         self._prepared: dict[str, PreparedStatement] = {}
+        self._of_our_level: set[tuple[str, str]] = set()
 
     def __reduce__(self) -> tuple[Callable[[ClusterAddress], "CassandraSession"], tuple[ClusterAddress]]:
         """Travel as an address: a session never crosses a process."""
@@ -75,6 +80,33 @@ class CassandraSession:
             found.consistency_level = ConsistencyLevel.QUORUM
             found.serial_consistency_level = self.serial
         return found
+
+    def marked(self, comment: str) -> str:
+        """Return the comment of a table made by this session: it says at which serial level, for ever."""
+        return comment + (LOCAL_MARK if self.serial == ConsistencyLevel.LOCAL_SERIAL else "")
+
+    def check_serial(self, keyspace: str, table: str) -> None:
+        """Refuse a table made for the other serial level: rounds of the two do not see each other's promises."""
+        if (keyspace, table) in self._of_our_level:
+            return
+        cluster = self.driver.cluster
+        found = cluster.metadata.keyspaces.get(keyspace)
+        if found is None or table not in found.tables:
+            cluster.refresh_table_metadata(keyspace, table)
+            found = cluster.metadata.keyspaces.get(keyspace)
+        if found is None or table not in found.tables:
+            return  # because the request itself will say that the table is not there
+        marked = found.tables[table].options.get("comment", "").endswith(LOCAL_MARK)
+        theirs = ConsistencyLevel.LOCAL_SERIAL if marked else ConsistencyLevel.SERIAL
+        if theirs != self.serial:
+            names = ConsistencyLevel.value_to_name
+            raise StoreError(
+                f"the table takes test-and-sets at {names[theirs]}, this session is set to {names[self.serial]}: "
+                "mixed on one table they lose updates",
+                where=f"{keyspace}.{table}",
+                next_step=f'set serial_consistency = "{names[theirs]}", or begin with new tables',
+            )
+        self._of_our_level.add((keyspace, table))
 
     def execute(self, statement: str, values: tuple[Any, ...] = (), *, serial: bool = False) -> list[Any]:
         """Execute one statement with bound values and return all rows as tuples."""
@@ -120,19 +152,36 @@ def _open(address: ClusterAddress) -> Session:
         return cluster.connect()
     except (NoHostAvailable, OSError, AuthenticationFailed) as fault:
         cluster.shutdown()
+        what, next_step = refusal(fault, tls=bool(address.ca_file))
         raise StoreError(
-            f"the cluster cannot be entered: {_kinds_of_fault(fault)}",
+            f"the cluster cannot be entered: {what}",
             where=f"{', '.join(address.contact_points)}, port {address.port}",
-            next_step="check contact points, port, TLS files and credentials with `cvs doctor`",
+            next_step=next_step,
         ) from None  # because the driver's message may repeat what was sent
 
 
-def _kinds_of_fault(fault: BaseException) -> str:
-    """Name the kinds of failure, host by host, without anything that was sent."""
-    if isinstance(fault, NoHostAvailable):
-        causes = {type(cause).__name__ for cause in (fault.errors or {}).values()}
-        return "no host answered" + (f" ({', '.join(sorted(causes))})" if causes else "")
-    return type(fault).__name__
+def refusal(fault: BaseException, *, tls: bool) -> tuple[str, str]:
+    """Say why no host let us in and what to mend, without anything that was sent."""
+    causes = list((fault.errors or {}).values()) if isinstance(fault, NoHostAvailable) else [fault]
+    kinds = ", ".join(sorted({type(cause).__name__ for cause in causes}))
+    for cause in causes:
+        if isinstance(cause, AuthenticationFailed):
+            return "user name or password were refused", "check username and password"
+        # the driver keeps the words of a TLS fault, not its class
+        if distrust := re.search(r"certificate verify failed: ([^(]+)", str(cause)):
+            said = distrust[1].strip().rstrip(".")
+            return (
+                f"the node's certificate is not trusted: {said}",
+                "check ca_file, or the name it was made for",
+            )
+        if fault_of_tls := re.search(r"\[SSL: (\w+)\]|\[SSL\] (\w+)", str(cause)):
+            said = fault_of_tls[1] or fault_of_tls[2]
+            return f"no TLS could be agreed ({said})", "is TLS on at this port? then check the files"
+    if causes and not tls and all(isinstance(cause, CLOSED_ON_US) for cause in causes):
+        return f"the node closed the connection ({kinds})", "it may ask for TLS: set ca_file"
+    return "no host answered" + (
+        f" ({kinds})" if kinds else ""
+    ), "check contact points and port; does it run?"
 
 
 def _authentication(address: ClusterAddress) -> PlainTextAuthProvider | None:

@@ -132,6 +132,7 @@ class CassandraDoor:
             yield self._bound(text, (request.bucket, prefix, beyond(prefix)), level)
 
     def _set(self, request: SetBucket) -> Statement:
+        self._session.check_serial(self._keyspace, request.table)
         table = f"{self._keyspace}.{request.table}"
         batch = BatchStatement(
             batch_type=BatchType.UNLOGGED,

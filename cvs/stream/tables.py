@@ -5,7 +5,7 @@ sidecars at once, changes nothing.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cassandra.concurrent import execute_concurrent_with_args
 
@@ -68,7 +68,7 @@ def create(session: CassandraSession, plan: Plan, names: Names, *, replication: 
     )
     layouts = list(names.layouts(plan))
     for layout in layouts:
-        session.define(create_statement(layout))
+        session.define(create_statement(replace(layout, comment=session.marked(layout.comment))))
     for zone in plan.zones:
         _make_buckets(
             session, f"{names.keyspace}.{names.state(zone.name)}", range(zone.buckets), names.incarnation

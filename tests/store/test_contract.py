@@ -6,8 +6,12 @@ import pytest
 
 from cvs.embedded.cluster import EmbeddedCluster
 from cvs.embedded.node import Node
+from cvs.errors import StoreError
+from cvs.model.outcome import OutcomeKind
+from cvs.model.signature import UNTOUCHED
 from cvs.store.cassandra import CassandraStore
 from cvs.store.memory import MemoryStore
+from cvs.store.port import PartitionId, TestAndSet
 from cvs.store.session import CassandraSession, ClusterAddress
 from tests.store.contract import StoreContract
 
@@ -76,3 +80,34 @@ class TestThreeNodes(OnCassandra):
     @pytest.fixture(scope="class")
     def store(self, cassandra_cluster: EmbeddedCluster) -> Iterator[CassandraStore]:
         yield from cassandra_store(cassandra_cluster.contact_points, replicas=3)
+
+
+@pytest.mark.cluster
+def test_the_two_serial_levels_are_never_mixed_on_one_table(cassandra_node: Node) -> None:
+    """A table remembers the level it was made for; a session of the other level is refused before it asks."""
+    here = (cassandra_node.address,)
+    sessions = {
+        level: CassandraSession(ClusterAddress(contact_points=here, serial_consistency=level))
+        for level in ("SERIAL", "LOCAL_SERIAL")
+    }
+    sessions["SERIAL"].define(
+        "CREATE KEYSPACE contract_serial WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+    )
+    stores = {level: CassandraStore(it, keyspace="contract_serial") for level, it in sessions.items()}
+    for level, store in stores.items():
+        store.create(level.lower())
+        store.create(level.lower())
+    for made_for in stores:
+        place = PartitionId(table=made_for.lower(), key=(1,))
+        for level, store in stores.items():
+            request = TestAndSet(partition=place, expected=None, new=UNTOUCHED)
+            if level == made_for:
+                assert store.test_and_set(request).kind is OutcomeKind.APPLIED
+                assert store.read(place, serial=True).signature == UNTOUCHED
+            else:
+                with pytest.raises(StoreError, match=f"test-and-sets at {made_for}, this session"):
+                    store.test_and_set(request)
+                with pytest.raises(StoreError, match="mixed on one table"):
+                    store.read(place, serial=True)
+    for session in sessions.values():
+        session.close()

@@ -36,3 +36,18 @@ def test_a_jar_that_cannot_be_fetched_is_named(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(artifacts, "_run_ivy", lambda _batch, _place: "no network")
     with pytest.raises(MissingEnvironmentError, match="could not be fetched: g:a:1"):
         jars("any", cache=tmp_path)
+
+
+def test_what_is_in_the_cache_is_not_fetched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second start works with no network: nobody is asked for a jar that is there."""
+    monkeypatch.setattr(artifacts, "lock", lambda _name: (ONE,))
+    asked: list[str] = []
+
+    def fetched(batch: list[Artifact], place: Path) -> str:
+        asked.extend(artifact.name for artifact in batch)
+        return str((place / batch[0].file_name).write_bytes(b"jar"))
+
+    monkeypatch.setattr(artifacts, "_run_ivy", fetched)
+    for _ in range(2):
+        assert jars("any", cache=tmp_path) == [tmp_path / ONE.file_name]
+    assert asked == ["a"]

@@ -1,0 +1,123 @@
+"""A node that wants TLS and a password: the way in, and one clear message for each way to be refused."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cvs.embedded.certificates import ca_file, make_certificate
+from cvs.embedded.cluster import EmbeddedCluster
+from cvs.embedded.node import Node
+from cvs.errors import StoreError
+from cvs.store.session import CassandraSession, ClusterAddress
+
+pytestmark = pytest.mark.cluster
+
+PASSWORD = "not-to-be-seen-anywhere"  # a word to look for in everything that is said
+USER = "keeper"
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    with EmbeddedCluster(size=1, quick=True, authentication=True, tls=True) as cluster:
+        cluster.cql(f"CREATE ROLE {USER} WITH PASSWORD = '{PASSWORD}' AND LOGIN = true AND SUPERUSER = true")
+        yield cluster.nodes[0]
+
+
+@pytest.fixture(scope="module")
+def address(node: Node) -> ClusterAddress:
+    return ClusterAddress(
+        contact_points=(node.address,), username=USER, password=PASSWORD, ca_file=str(node.ca_file)
+    )
+
+
+@pytest.fixture(scope="module")
+def another_ca(tmp_path_factory: pytest.TempPathFactory, node: Node) -> str:
+    folder = tmp_path_factory.mktemp("another")
+    make_certificate(folder, node.address)
+    return str(ca_file(folder))
+
+
+def doctor(address: ClusterAddress) -> tuple[int, dict[str, Any], str]:
+    environment = {
+        **os.environ,
+        "CVS_CLUSTER_CONTACT_POINTS": address.contact_points[0],
+        "CVS_CLUSTER_USERNAME": address.username,
+        "CVS_CLUSTER_PASSWORD": address.password,
+        "CVS_CLUSTER_CA_FILE": address.ca_file,
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "cvs", "doctor", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={name: value for name, value in environment.items() if value},
+    )
+    findings = json.loads(done.stdout)["result"]["findings"]
+    return done.returncode, {f["about"]: f for f in findings}, done.stdout + done.stderr
+
+
+def test_with_the_right_certificate_and_password_everything_works(address: ClusterAddress) -> None:
+    """Client and doctor come in, and neither shows the password."""
+    session = CassandraSession(address)
+    assert session.execute("SELECT release_version FROM system.local") == [("5.0.8",)]
+    session.close()
+    code, found, said = doctor(address)
+    assert (code, found["cluster"]["grade"]) == (0, "ok"), found
+    assert "as keeper, with TLS" in found["cluster"]["found"]
+    assert PASSWORD not in said
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message", "mend"),
+    [
+        ({"ca_file": "another"}, "the node's certificate is not trusted: ", "ca_file"),
+        ({"ca_file": ""}, "the node closed the connection", "it may ask for TLS"),
+        ({"password": "guessed"}, "user name or password were refused", "username and password"),
+        ({"username": "nobody"}, "user name or password were refused", "username and password"),
+        ({"username": "", "password": ""}, "user name or password were refused", "username and password"),
+        ({"ca_file": "no-such-file"}, "the TLS files cannot be used", "readable PEM"),
+    ],
+    ids=["other CA", "no TLS", "wrong password", "unknown user", "no user", "no CA file"],
+)
+def test_each_refusal_says_what_is_wrong(
+    address: ClusterAddress, another_ca: str, wrong: dict[str, str], message: str, mend: str
+) -> None:
+    """One sentence, one thing to mend, no secret."""
+    wrong = {key: another_ca if value == "another" else value for key, value in wrong.items()}
+    refused = replace(address, **wrong)
+    with pytest.raises(StoreError) as error:
+        _ = CassandraSession(refused).driver
+    assert message in error.value.what
+    assert mend in error.value.next_step
+    said = f"{error.value!r} {error.value} {error.value.where} {refused!r}"
+    assert PASSWORD not in said
+    assert "guessed" not in said
+
+
+def test_the_doctor_repeats_the_reason(address: ClusterAddress, another_ca: str) -> None:
+    """What a person reads first names the cause, whatever room found it."""
+    code, found, said = doctor(replace(address, ca_file=another_ca))
+    assert (code, found["cluster"]["grade"]) == (1, "problem")
+    assert "certificate is not trusted" in found["cluster"]["found"]
+    assert PASSWORD not in said
+
+
+def test_nothing_the_node_or_we_wrote_names_the_password(
+    node: Node, address: ClusterAddress, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither the driver's log at its loudest nor anything of ours repeats credentials."""
+    with caplog.at_level("DEBUG"):
+        session = CassandraSession(address)
+        session.execute("SELECT cluster_name FROM system.local")
+        session.close()
+        with pytest.raises(StoreError):
+            _ = CassandraSession(replace(address, password="guessed")).driver
+    assert caplog.records, "the driver said nothing: nothing was checked"
+    assert PASSWORD not in caplog.text
+    assert "guessed" not in caplog.text

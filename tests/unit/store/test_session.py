@@ -1,0 +1,35 @@
+"""Why a cluster did not let us in: one cause, one thing to mend, nothing that was sent."""
+
+import pytest
+from cassandra import AuthenticationFailed
+from cassandra.cluster import NoHostAvailable
+from cassandra.connection import ConnectionShutdown
+
+from cvs.store.session import refusal
+
+DISTRUST = OSError(1, "Last error: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: IP address mismatch, "
+                      "certificate is not valid for '127.0.0.1'. (_ssl.c:1006)")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cause", "tls", "what", "mend"),
+    [
+        (AuthenticationFailed("bad secret"), True, "user name or password were refused", "password"),
+        (DISTRUST, True, "the node's certificate is not trusted: IP address mismatch", "ca_file"),
+        (OSError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version"), True, "no TLS could be agreed", "is TLS on"),
+        (ConnectionShutdown("closed"), False, "the node closed the connection", "set ca_file"),
+        (ConnectionShutdown("closed"), True, "no host answered (ConnectionShutdown)", "does it run?"),
+        (ConnectionRefusedError(111, "refused"), False, "no host answered (ConnectionRefusedError)", "does it run?"),
+    ],
+)  # fmt: skip
+def test_each_cause_has_its_own_words(cause: Exception, tls: bool, what: str, mend: str) -> None:
+    """The causes the driver knows, and the words of TLS faults it passes on."""
+    said, next_step = refusal(NoHostAvailable("none", {"127.0.0.1:9042": cause}), tls=tls)
+    assert said.startswith(what)
+    assert mend in next_step
+    assert "secret" not in said
+
+
+def test_no_cause_at_all_is_still_a_sentence() -> None:
+    """A driver that gives up without saying why."""
+    assert refusal(NoHostAvailable("none", {}), tls=False)[0] == "no host answered"
