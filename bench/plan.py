@@ -1,7 +1,8 @@
 """How much planning costs and saves: `make bench B=plan`, or with the names of parts.
 
-All numbers are CPU seconds of the pipeline's own stage programs on dictionaries, so they compare plans and not
-a cluster. Ratios are within one run. Parts: planning, merged, zones, incremental, order.
+Numbers are CPU time, which other load on the machine hardly moves: of the pipeline's own stage programs on
+dictionaries (planning, merged, zones, tpch), of a real node and its client together (order), of Spark's JVM (tpch).
+Ratios are within one run.
 """
 
 import json
@@ -10,16 +11,25 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
 from random import Random
+from uuid import uuid4
 
-from cvs.model.recompute import recompute_all
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from pyspark.sql import SparkSession
+
+from bench.calibrate import calibrated, cpu_seconds
+from cvs.embedded.cluster import EmbeddedCluster
 from cvs.plan.cost import plan_cost
 from cvs.plan.maintenance import Choices, maintenance_plan
-from cvs.plan.sql import parse_views
+from cvs.plan.sql import DeclaredView, parse_views
 from cvs.plan.statistics import Statistics
+from cvs.stream.door import CassandraDoor
+from cvs.stream.tables import Names, create
 from tests.plan.faulty_run import PipelineRun
 from tests.plan.programs_run import ProgramsRun
 from tests.plan.tpch.data import QUERIES, Changes, generate
@@ -44,6 +54,9 @@ SHAPES = {
 }
 APART = Choices(share=False, merge_zones=False)
 SEPARATE = Choices(share=False)
+FEW, MANY = Choices(buckets=8), Choices(buckets=256)
+NATIONS = Choices(replicated=frozenset(["tpch.nation"]))
+ORDER_SECONDS = 450
 
 
 def views_of(shape: str, count: int):
@@ -85,125 +98,208 @@ def planning(_: dict[str, list[tuple]]) -> list[dict]:
     }]  # fmt: skip
 
 
-def merged(tables: dict[str, list[tuple]]) -> list[dict]:
-    rows = []
-    for shape in SHAPES:
-        for count in (10, 100):
+def merged(tables: dict[str, list[tuple]]) -> Iterator[dict]:
+    """Vertical merging: many views of one shape together, against the best plan of each by itself."""
+    for count in (10, 100, 1000):
+        base = tables if count < 1000 else small(tables, 100)  # because 1,000 separate plans load for minutes
+        for shape in SHAPES:
             views = views_of(shape, count)
             together, apart = (maintenance_plan(views, TABLES, c) for c in (Choices(), SEPARATE))
-            one, many = kept(together, tables, 0.01), kept(apart, tables, 0.01)
-            rows.append({
+            one, many = kept(together, base, 0.01), kept(apart, base, 0.01)
+            yield {
                 "shape": shape, "views": count, "stages": len(together.stages), "stages_apart": len(apart.stages),
                 "load_ratio": many[0] / one[0], "epoch_ratio": many[1] / one[1],
                 "test_and_set_ratio": many[2] / max(1, one[2]),
                 "predicted_ratio": plan_cost(apart).total_ms / plan_cost(together).total_ms,
-            })  # fmt: skip
-    return rows
+            }  # fmt: skip
 
 
-def zones(tables: dict[str, list[tuple]]) -> list[dict]:
+def zones(tables: dict[str, list[tuple]]) -> Iterator[dict]:
     """Horizontal merging by itself: each query alone, its zones merged against one table a stage."""
-    rows = []
     for view in parse_views(QUERIES, TABLES):
         one, many = (maintenance_plan([view], TABLES, Choices(merge_zones=m)) for m in (True, False))
         if len(one.zones) == len(many.zones):
             continue
         a, b = kept(one, tables, 0.01), kept(many, tables, 0.01)
-        rows.append({
+        yield {
             "view": view.name, "zones": len(one.zones), "stages": len(one.stages),
             "cpu_ratio": b[1] / a[1], "test_and_set_ratio": b[2] / max(1, a[2]),
-        })  # fmt: skip
-    return rows
+        }  # fmt: skip
 
 
-def incremental(tables: dict[str, list[tuple]]) -> list[dict]:
-    """Keeping against recomputing (both in Python, of the same definitions) for batches of 0.1, 1 and 10 percent."""
-    base = {
-        name: [dict(zip((n for n, _ in TABLES[name].columns), row, strict=True)) for row in rows]
-        for name, rows in tables.items()
-    }
-    rows = []
-    for view in parse_views(QUERIES, TABLES):
-        before = time.process_time()
-        recompute_all([view.definition], base, TABLES)
-        full = time.process_time() - before
-        plan = maintenance_plan([view], TABLES)
-        ratios = {f"at_{share}": full / kept(plan, tables, share, 1)[1] for share in (0.001, 0.01, 0.1)}
-        rows.append({"view": view.name, "recompute_s": full, **ratios})
-    return rows
+ALTERNATIVES: dict[str, tuple[str, int, dict[str, Choices]]] = {
+    "six views like q1": ("q1", 6, {"together": Choices(), "apart": SEPARATE, "no cells": Choices(cells=False)}),
+    "six views like q6": ("q6", 6, {"together": Choices(), "apart": SEPARATE, "no cells": Choices(cells=False)}),
+    "four views like q3": ("q3", 4, {"together": Choices(), "apart": SEPARATE, "early": Choices(late_selection=False)}),
+    "four views like q10": ("q10", 4, {"together": Choices(), "apart": SEPARATE, "nation everywhere": NATIONS}),
+    **{
+        name: (name, 0, {"merged": Choices(), "unmerged": APART, "8 buckets": FEW, "256 buckets": MANY})
+        for name in ("q3", "q4", "q10", "q13", "q18", "q12")
+    },
+}  # fmt: skip
+"""Group -> shape or query, number of views, and the plans among which a planner has to choose."""
 
 
-def order(tables: dict[str, list[tuple]]) -> list[dict]:
-    """Does the cost model order alternatives as measured? Pairs of plans; ties within 10 percent left out."""
-    statistics = Statistics(
+def small(tables: dict[str, list[tuple]], orders: int) -> dict[str, list[tuple]]:
+    """Return the first orders with their lines and all other tables."""
+    kept = tables["tpch.orders"][:orders]
+    keys = {row[0] for row in kept}
+    lines = [row for row in tables["tpch.lineitem"] if row[0] in keys]
+    return {**tables, "tpch.orders": kept, "tpch.lineitem": lines}
+
+
+def statistics_of(tables: dict[str, list[tuple]], updates: Mapping[str, int]) -> Statistics:
+    """Return what a planner would know of these tables."""
+    distinct, bounds = {}, {}
+    for name, table in TABLES.items():
+        for place, (column, _) in enumerate(table.columns):
+            values = {row[place] for row in tables[name]}
+            distinct[f"{name}.{column}"] = len(values)
+            bounds[f"{name}.{column}"] = (min(values), max(values))
+    return Statistics(
         rows={name: len(rows) for name, rows in tables.items()},
-        epoch_updates=sum(len(rows) for rows in tables.values()) // 100,
-        rates={name: float(len(rows)) for name, rows in tables.items()},
+        distinct=distinct,
+        bounds=bounds,
+        rates={name: float(count) for name, count in updates.items()},
+        epoch_updates=sum(updates.values()),
     )
-    measured: list[tuple[str, float, float]] = []
-    for view in parse_views(QUERIES, TABLES):
-        plan = maintenance_plan([view], TABLES)
-        predicted = plan_cost(plan, statistics)
-        ms = sum(
-            (predicted.per_update_ms[b] - predicted.delta_ms) * len(tables[b])
-            for b in predicted.per_update_ms
-        )
-        measured.append((view.name, ms, kept(plan, tables, 0.01, 3)[1]))
+
+
+def order(tables: dict[str, list[tuple]]) -> Iterator[dict]:
+    """Does the cost model order alternatives as a real node does? Ties within 10 percent are left out."""
+    tables, end = small(tables, 300), time.monotonic() + ORDER_SECONDS
     agree = against = 0
-    for (_, p, m), (_, q, n) in combinations(measured, 2):
-        if max(m, n) < 1.1 * min(m, n) or max(p, q) < 1.1 * min(p, q):
-            continue
-        agree += (p < q) == (m < n)
-        against += (p < q) != (m < n)
-    return [{"pairs": agree + against, "kendall_tau": (agree - against) / max(1, agree + against)}]
+    with EmbeddedCluster(size=1) as cluster:
+        weights, session = calibrated(cluster)
+        yield {"weights": asdict(weights)}
+        pid = cluster.nodes[0].process.pid
+        session.define(
+            "CREATE KEYSPACE tpch WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+        )
+        for group, (shape, count, choices) in ALTERNATIVES.items():
+            if time.monotonic() > end:
+                yield {"group": group, "left_out": f"the bench took more than {ORDER_SECONDS} s"}
+                continue
+            views = (
+                views_of(shape, count)
+                if count
+                else [v for v in parse_views(QUERIES, TABLES) if v.name == f"tpch.{shape}"]
+            )
+            found, plans = [], []
+            for name, choice in choices.items():
+                plan = maintenance_plan(views, TABLES, choice)
+                if plan in plans:
+                    continue  # because where there is nothing to merge, both ways are one plan
+                plans.append(plan)
+                told, seen = predicted_and_measured(plan, tables, weights, session, pid)
+                found.append((told, seen))
+                yield {"group": group, "plan": name, "predicted_ms": told, "measured_ms": seen}
+            for (p, m), (q, n) in combinations(found, 2):
+                if max(m, n) >= 1.1 * min(m, n):
+                    agree += (p < q) == (m < n)
+                    against += (p < q) != (m < n)
+            session.define("DROP KEYSPACE tpch")
+            session.define(
+                "CREATE KEYSPACE tpch WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+            )
+        session.close()
+    yield {"pairs": agree + against, "kendall_tau": (agree - against) / max(1, agree + against)}
 
 
-def levels(_: dict[str, list[tuple]]) -> Iterator[dict]:
-    """Each query's judged level at SF 0.01, through a load and two epochs of changes of 1 % of every table."""
+def predicted_and_measured(plan, tables, weights, session, pid: int) -> tuple[float, float]:
+    """Return CPU milliseconds of node and client a base update, without DELTA: estimated, and of two epochs."""
+    names = Names(keyspace=f"order_{uuid4().hex[:8]}")
+    create(session, plan, names)
+    door = CassandraDoor(
+        session, keyspace=names.keyspace, publications={p.table: p for p in plan.publications}
+    )
+    run = ProgramsRun(plan, door, {zone.name: names.state(zone.name) for zone in plan.zones})
+    run.epoch({name: Counter(dict.fromkeys(rows, 1)) for name, rows in tables.items()})
+    changes = Changes(tables, seed=3)
+    used = [base.name for base in plan.bases]
+    batches = [changes.epoch(0.1) for _ in range(2)]
+    updates = {name: sum(1 for c in batches[0][name].values() if c < 0) for name in used}
+    before = cpu_seconds(pid) + time.process_time()
+    for batch in batches:
+        run.epoch(batch)
+    spent = cpu_seconds(pid) + time.process_time() - before
+    session.define(f"DROP KEYSPACE {names.keyspace}")
+    cost = plan_cost(plan, statistics_of(tables, updates), weights)
+    return cost.total_ms - cost.delta_ms, spent * 1000 / len(batches) / sum(updates.values())
+
+
+SHARES = (0.001, 0.01, 0.1)
+
+
+def tpch(_: dict[str, list[tuple]], only: Collection[str] = ()) -> Iterator[dict]:
+    """Each query at SF 0.01: its judged level, and an epoch against Spark's recomputation, in CPU seconds.
+
+    Ours is the whole pipeline in memory, DELTA included; Spark's is its JVM over cached tables, the second run.
+    """
     with tempfile.TemporaryDirectory() as folder:
         tables = generate(Path(folder), "0.01")
-    for view in parse_views(QUERIES, TABLES):
+        wanted = [v for v in parse_views(QUERIES, TABLES) if not only or v.name.removeprefix("tpch.") in only]
+        recomputed = spark_seconds(Path(folder), wanted)
+    for view in wanted:
         plan = maintenance_plan([view], TABLES)
         run, changes = PipelineRun(plan, Random(1), faults=False), Changes(tables, seed=7)
         run.write({name: Counter(dict.fromkeys(found, 1)) for name, found in tables.items()})
         run.epoch()
-        for _ in range(2):
-            run.write(changes.epoch(0.01))
+        load, epochs = run.spent, {}
+        for share in SHARES:
+            before = run.spent
+            run.write(changes.epoch(share))
             run.epoch()
+            epochs[share] = run.spent - before
         run.finish()
         judged = run.judged(view)
         yield {
             "view": view.name, "stages": len(plan.stages), "tables": len(plan.zones),
             "declared": view.options.level, "record": judged.record.value,
             "snapshot": judged.snapshot.value if judged.snapshot else "none", "plain": judged.plain.value,
-            "states": judged.states,
+            "states": judged.states, "load_s": load, "spark_s": recomputed[view.name],
+            **{f"epoch_{share}_s": spent for share, spent in epochs.items()},
+            **{f"ratio_{share}": recomputed[view.name] / spent for share, spent in epochs.items()},
         }  # fmt: skip
 
 
-PARTS = {
-    "planning": planning,
-    "merged": merged,
-    "zones": zones,
-    "incremental": incremental,
-    "order": order,
-    "levels": levels,
-}
+def spark_seconds(folder: Path, views: Sequence[DeclaredView]) -> dict[str, float]:
+    """Return the CPU seconds Spark's JVM takes for each query over cached tables, run a second time."""
+    session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    session = session.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    pid = int(str(session._jvm.java.lang.ProcessHandle.current().pid()))
+    session.sql("CREATE DATABASE IF NOT EXISTS tpch LOCATION '" + str(folder / "warehouse") + "'")
+    session.sql("USE tpch")
+    for name in TABLES:
+        frame = session.read.parquet(str(folder / f"{name.split('.')[1]}.parquet")).cache()
+        frame.count()
+        frame.createOrReplaceTempView(name.split(".")[1])
+    found = {}
+    for view in views:
+        text = view.sql.replace("tpch.", "")
+        for _ in range(2):
+            before = cpu_seconds(pid)
+            session.sql(text).collect()
+            found[view.name] = cpu_seconds(pid) - before
+    session.stop()
+    return found
+
+
+PARTS = {"planning": planning, "merged": merged, "zones": zones, "order": order, "tpch": tpch}
 
 
 def main(wanted: list[str]) -> None:
+    """`python bench/plan.py [part [query ...]]`; queries are for the part `tpch`."""
     with tempfile.TemporaryDirectory() as folder:
         tables = generate(Path(folder), "0.001")
-    print(json.dumps({"machine": platform.platform(), "python": platform.python_version(), "scale": 0.001}))
-    for name in wanted or PARTS:
-        for row in PARTS[name](tables):
-            print(
-                json.dumps(
-                    {"part": name} | {k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()}
-                ),
-                flush=True,
-            )
+    print(json.dumps({"machine": platform.platform(), "python": platform.python_version()}))
+    for name in wanted[:1] or PARTS:
+        rows = tpch(tables, wanted[1:]) if name == "tpch" else PARTS[name](tables)
+        for row in rows:
+            plain = {k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()}
+            print(json.dumps({"part": name} | plain), flush=True)
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     main(sys.argv[1:])

@@ -1,22 +1,30 @@
 """`cvs explain`: what a text of views becomes, before anything runs."""
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
 from cvs.cli.output import console, json_option, print_json
 from cvs.errors import SpecificationError
-from cvs.model.views import BaseTable
+from cvs.model.stages import Plan
+from cvs.plan.changes import difference
 from cvs.plan.cost import plan_cost
 from cvs.plan.cql import tables_of_schema
 from cvs.plan.explain import Explanation
 from cvs.plan.maintenance import Choices, maintenance_plan
+from cvs.plan.measured import Measured, measured
 from cvs.plan.picture import page
 from cvs.plan.sql import parse_views
 from cvs.plan.statistics import Statistics, Weights
+from cvs.store.observed import observe, write_rates
 from cvs.store.schema import base_tables
 from cvs.store.session import CassandraSession, ClusterAddress
+
+Found = TypeVar("Found")
 
 
 @click.command()
@@ -39,6 +47,19 @@ from cvs.store.session import CassandraSession, ClusterAddress
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="JSON written by bench/calibrate.py.",
 )
+@click.option(
+    "--analyze",
+    is_flag=True,
+    help="Sample the live tables, measure their update rates, and what a running pipeline writes.",
+)
+@click.option(
+    "--seconds", default=5.0, show_default=True, help="With --analyze: how long rates are measured."
+)
+@click.option(
+    "--before",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The views as they are: say also what changing them to VIEWS keeps, rebuilds and drops.",
+)
 @click.option("--replicate", multiple=True, help="Small table to keep in every bucket (repeatable).")
 @click.option(
     "--html", type=click.Path(dir_okay=False, path_type=Path), help="Also write one HTML page with a picture."
@@ -52,6 +73,9 @@ def command(
     keyspace: str | None,
     statistics: Path | None,
     weights: Path | None,
+    analyze: bool,
+    seconds: float,
+    before: Path | None,
     replicate: tuple[str, ...],
     html: Path | None,
     as_json: bool,
@@ -61,29 +85,42 @@ def command(
     \b
     Examples:
       cvs explain views.sql --schema schema.cql --html plan.html
-      cvs explain views.sql --contact-points 127.0.0.1 --keyspace shop
+      cvs explain views.sql --contact-points 127.0.0.1 --keyspace shop --analyze
     """
     if (schema is None) == (contact_points is None):
         raise SpecificationError(
             "the base tables are not known", next_step="give either --schema FILE or --contact-points HOSTS"
         )
+    if analyze and contact_points is None:
+        raise SpecificationError(
+            "there is nothing to measure in a file", next_step="give --contact-points HOSTS"
+        )
+    known = Statistics.of(_mapping(statistics)) if statistics is not None else Statistics()
+    choices = Choices(replicated=frozenset(replicate))
+    seen: Measured | None = None
     if schema is not None:
         tables = tables_of_schema(schema.read_text())
     else:
-        tables = _live_tables(contact_points or "", port)
+        tables = _live(contact_points or "", port, base_tables)
     declared = parse_views(views.read_text(), tables, keyspace=keyspace)
-    choices = Choices(replicated=frozenset(replicate))
     plan = maintenance_plan(declared, tables, choices)
-    known = _statistics(statistics)
-    measured = Weights.of(_mapping(weights)) if weights is not None else Weights()
+    if analyze:
+        known, seen = _live(
+            contact_points or "", port, lambda session: _analyzed(session, plan, known, seconds)
+        )
+    told = Weights.of(_mapping(weights)) if weights is not None else Weights()
     apart = maintenance_plan(
         declared, tables, Choices(share=False, merge_zones=False, replicated=choices.replicated)
     )
     explanation = Explanation(
         views=declared,
         plan=plan,
-        cost=plan_cost(plan, known, measured),
-        apart=plan_cost(apart, known, measured),
+        cost=plan_cost(plan, known, told),
+        apart=plan_cost(apart, known, told),
+        measured=seen,
+        changes=difference(parse_views(before.read_text(), tables, keyspace=keyspace), declared)
+        if before
+        else (),
     )
     if html is not None:
         html.write_text(page(explanation))
@@ -95,13 +132,28 @@ def command(
         out.print(line, markup=False)
 
 
-def _live_tables(contact_points: str, port: int) -> dict[str, BaseTable]:
+def _live(contact_points: str, port: int, ask: Callable[[CassandraSession], Found]) -> Found:
     hosts = tuple(host.strip() for host in contact_points.split(","))
     session = CassandraSession(ClusterAddress(contact_points=hosts, port=port))
     try:
-        return base_tables(session)
+        return ask(session)
     finally:
         session.close()
+
+
+def _analyzed(
+    session: CassandraSession, plan: Plan, known: Statistics, seconds: float
+) -> tuple[Statistics, Measured]:
+    """Sample what is not told, and measure; what a file tells stands."""
+    found = observe(session, plan.bases)
+    sampled = replace(
+        known,
+        rows={**found.rows, **known.rows},
+        distinct={**found.distinct, **known.distinct},
+        bounds={**found.bounds, **known.bounds},
+    )
+    seen = measured(plan, write_rates(session, seconds=seconds))
+    return seen.statistics(sampled), seen
 
 
 def _mapping(path: Path) -> dict[str, object]:
@@ -114,13 +166,3 @@ def _mapping(path: Path) -> dict[str, object]:
     if not isinstance(found, dict):
         raise SpecificationError(f"{path} is not a JSON object", next_step="see `cvs explain --help`")
     return found
-
-
-def _statistics(path: Path | None) -> Statistics:
-    values = _mapping(path) if path is not None else {}
-    unknown = sorted(set(values) - {"rows", "distinct", "rates", "epoch_updates"})
-    if unknown:
-        raise SpecificationError(
-            f"no statistic is called {unknown[0]}", next_step="rows, distinct, rates, epoch_updates"
-        )
-    return Statistics(**values)  # type: ignore[arg-type]  # because the names were checked and numbers are used as such

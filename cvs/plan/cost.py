@@ -1,18 +1,31 @@
 """What a plan costs: per stage and base table, CPU milliseconds a base update and rows kept.
 
 Changes flow through the plan in its order (papers 004 and 000 section 5.2: rates through the DAG in topological
-order). One base update is two changes, the row as it was and as it is. A stage reads and writes rows of the
-keys that are touched; buckets cost one test-and-set an epoch however many rows they carry, which is why a
-larger epoch is cheaper a row.
+order). One base update is two changes, the row as it was and as it is. What an epoch touches is counted once:
+a group that many changes fall on is read, written and passed on once, a bucket takes one test-and-set however
+many rows it carries. So a larger epoch is cheaper a row, and an aggregate of few groups silences what follows it.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from cvs.model.expressions import Column
-from cvs.model.stages import AggregateStage, Edge, JoinStage, Plan, SetStage, Stage, TopKStage, Zone, inputs
-from cvs.plan.statistics import Statistics, Weights, selectivity
+from cvs.model.stages import (
+    AggregateStage,
+    DistinctStage,
+    Edge,
+    JoinStage,
+    Plan,
+    SetStage,
+    Stage,
+    TopKStage,
+    Zone,
+    inputs,
+)
+from cvs.plan.statistics import Known, Statistics, Weights, selectivity
 
 CHANGES_AN_UPDATE = 2.0
 BYTES_A_ROW = 120.0  # because a state row is two images, an epoch each, and a key
@@ -20,13 +33,14 @@ BYTES_A_ROW = 120.0  # because a state row is two images, an epoch each, and a k
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageCost:
-    """Of one stage: rows it keeps and shows, and per base table changes in, changes out, milliseconds."""
+    """Of one stage: rows it keeps and shows; per base table changes in and out, test-and-sets, milliseconds."""
 
     stage: str
     rows: float
     state_rows: float
     changes: Mapping[str, float]
     output: Mapping[str, float]
+    rounds: Mapping[str, float]
     ms: Mapping[str, float]
 
 
@@ -52,16 +66,35 @@ def plan_cost(plan: Plan, statistics: Statistics | None = None, weights: Weights
     return _Estimate(plan, statistics or Statistics(), weights or Weights()).cost()
 
 
+def touched(balls: float, bins: float) -> float:
+    """Return how many of some bins are hit by balls that fall at random."""
+    return bins * (1.0 - math.exp(-balls / bins)) if bins > 0 else 0.0
+
+
+@dataclass(slots=True, kw_only=True)
+class _Work:
+    """What one stage does, per base table and base update."""
+
+    changes: dict[str, float]
+    output: dict[str, float]
+    written: dict[str, float]
+    looked: dict[str, float]
+    kept: float  # state rows in all
+    shown: float  # output rows in all
+    keys: float  # different values of its key
+
+
 class _Estimate:
     def __init__(self, plan: Plan, statistics: Statistics, weights: Weights) -> None:
         self.plan, self.statistics, self.weights = plan, statistics, weights
         self.bases = {base.name: base for base in plan.bases}
+        self.mix = statistics.mix(self.bases) if self.bases else {}
         self.rows: dict[str, float] = {b: statistics.rows_of(b) for b in self.bases}
         self.changes: dict[str, dict[str, float]] = {b: {b: CHANGES_AN_UPDATE} for b in self.bases}
         self.stages = {stage.name: stage for stage in plan.stages}
 
     def cost(self) -> PlanCost:
-        found = [self.stage(stage, zone) for zone in self.plan.zones for stage in zone.stages]
+        found = [cost for zone in self.plan.zones for cost in self.zone(zone)]
         publish: dict[str, float] = dict.fromkeys(self.bases, 0.0)
         for publication in self.plan.publications:
             for base, count in self.entering(publication.inputs).items():
@@ -70,111 +103,176 @@ class _Estimate:
             base: self.weights.delta_row + publish[base] + sum(s.ms.get(base, 0.0) for s in found)
             for base in self.bases
         }
-        rates = {base: self.statistics.rates.get(base, 1.0) for base in self.bases}
-        share = sum(rates.values()) or 1.0
         return PlanCost(
             stages=tuple(found),
             delta_ms=self.weights.delta_row,
             publish_ms=publish,
             per_update_ms=per_update,
-            total_ms=sum(per_update[b] * rates[b] for b in self.bases) / share,
+            total_ms=sum(per_update[b] * self.mix[b] for b in self.bases),
             storage_bytes=sum(s.state_rows for s in found) * BYTES_A_ROW
             + sum(self.rows[b] for b in self.bases) * BYTES_A_ROW,
             base_rows={base: self.rows[base] for base in self.bases},
         )
 
+    def zone(self, zone: Zone) -> list[StageCost]:
+        """Cost the stages of a zone; its test-and-sets are counted with the first."""
+        inside = {stage.name for stage in zone.stages}
+        works, outside = [], dict.fromkeys(self.bases, 0.0)
+        keys = 0.0
+        for stage in zone.stages:
+            work = self.join(stage, zone) if isinstance(stage, JoinStage) else self.single(stage)
+            self.rows[stage.name], self.changes[stage.name] = work.shown, work.output
+            works.append(work)
+            if any(edge.source not in inside for edge in inputs(stage)):
+                keys = max(keys, work.keys)
+                outside = {b: max(outside[b], work.changes.get(b, 0.0)) for b in self.bases}
+        rounds = self.rounds(outside, keys, zone)
+        return [
+            self.stage(stage, work, rounds if number == 0 else dict.fromkeys(rounds, 0.0))
+            for number, (stage, work) in enumerate(zip(zone.stages, works, strict=True))
+        ]
+
+    def stage(self, stage: Stage, work: _Work, rounds: Mapping[str, float]) -> StageCost:
+        ms = {
+            base: work.written[base] * self.weights.state_row
+            + work.looked[base] * self.weights.read_row
+            + rounds.get(base, 0.0) * self.weights.test_and_set
+            + (count + work.output[base]) * self.weights.compute_row
+            for base, count in work.changes.items()
+        }
+        return StageCost(
+            stage=stage.name,
+            rows=work.shown,
+            state_rows=work.kept,
+            changes=work.changes,
+            output=work.output,
+            rounds=rounds,
+            ms=ms,
+        )
+
+    def rounds(self, changes: Mapping[str, float], keys: float, zone: Zone) -> dict[str, float]:
+        """Return test-and-sets an update: an epoch's changes fall on keys, keys on buckets, at random."""
+        updates = self.statistics.epoch_updates
+        mean = self.mean(changes)
+        if not mean:
+            return dict.fromkeys(changes, 0.0)
+        buckets = touched(touched(mean * updates, max(1.0, keys)), touched(max(1.0, keys), zone.buckets))
+        if any(isinstance(stage, JoinStage) and stage.replicated for stage in zone.stages):
+            buckets = touched(mean * updates, zone.buckets)
+        return {base: count / mean * buckets / updates for base, count in changes.items()}
+
+    def mean(self, changes: Mapping[str, float]) -> float:
+        """Return the changes of an update of the mix."""
+        return sum(self.mix[base] * count for base, count in changes.items())
+
+    def once(self, changes: Mapping[str, float], keys: float) -> float:
+        """Return keys touched a change: of an epoch's changes on one key, only the first touches it anew."""
+        total = self.mean(changes) * self.statistics.epoch_updates
+        return touched(total, max(1.0, keys)) / total if total else 1.0
+
     def entering(self, edges: tuple[Edge, ...]) -> dict[str, float]:
         """Return changes an update of each base table sends over some edges."""
         total: dict[str, float] = {}
         for edge in edges:
+            share = self.share(edge)
             for base, count in self.changes[edge.source].items():
-                total[base] = total.get(base, 0.0) + count * selectivity(edge.where)
+                total[base] = total.get(base, 0.0) + count * share
         return total
 
     def rows_in(self, edges: tuple[Edge, ...]) -> float:
-        return sum(self.rows[edge.source] * selectivity(edge.where) for edge in edges)
+        return sum(self.rows[edge.source] * self.share(edge) for edge in edges)
 
-    def stage(self, stage: Stage, zone: Zone) -> StageCost:
-        if isinstance(stage, JoinStage):
-            changes, output, kept, shown, looked = self.join(stage, zone)
-        else:
-            changes = self.entering(inputs(stage))
-            output, kept, shown = self.single(stage, changes)
-            looked = dict(changes)
-        first = zone.stages[0].name == stage.name
-        ms = {}
-        for base, count in changes.items():
-            written = self.written(stage, count)
-            rounds = self.rounds(count, zone) if first else 0.0
-            ms[base] = (
-                written * self.weights.state_row
-                + looked[base] * self.weights.read_row
-                + rounds * self.weights.test_and_set
-                + (count + output[base]) * self.weights.compute_row
-            )
-        self.rows[stage.name], self.changes[stage.name] = shown, output
-        return StageCost(stage=stage.name, rows=shown, state_rows=kept, changes=changes, output=output, ms=ms)
+    def share(self, edge: Edge) -> float:
+        """Return the share of rows an edge lets through."""
+        if edge.where is None:
+            return 1.0
+        return selectivity(
+            edge.where, Known(partial(self.known, edge.source), partial(self.bounds, edge.source))
+        )
 
-    def written(self, stage: Stage, changes: float) -> float:
-        """An update of a row in place is one state row; a moved one is two: between them, on average."""
+    def single(self, stage: AggregateStage | DistinctStage | SetStage | TopKStage) -> _Work:
+        """Return the work of a stage without a join."""
+        changes, rows = self.entering(inputs(stage)), self.rows_in(inputs(stage))
         if isinstance(stage, AggregateStage):
-            kept = sum(1 for a in stage.aggregates if a.distinct or a.function.value in ("min", "max"))
-            return changes * (0.6 + kept * 0.9)
-        return changes * 0.9
-
-    def rounds(self, changes: float, zone: Zone) -> float:
-        """Return test-and-sets an update: an epoch's changes fall on buckets at random."""
-        balls = max(1.0, changes * self.statistics.epoch_updates)
-        touched = zone.buckets * (1.0 - math.exp(-balls / zone.buckets))
-        return touched / self.statistics.epoch_updates
-
-    def single(self, stage: Stage, changes: dict[str, float]) -> tuple[dict[str, float], float, float]:
-        """Return changes out, state rows, shown rows of a stage without sides."""
-        rows = self.rows_in(inputs(stage))
-        if isinstance(stage, AggregateStage):
-            groups = min(rows, self.different(stage.inputs, stage.group))
-            values = sum(1 for a in stage.aggregates if a.distinct or a.function.value in ("min", "max"))
-            touched = {b: min(c, CHANGES_AN_UPDATE * max(1.0, groups)) for b, c in changes.items()}
-            return {b: min(2.0 * c, c + 2.0) for b, c in touched.items()}, groups + values * rows, groups
+            return self.aggregate(stage, changes, rows)
         if isinstance(stage, TopKStage):
             shown = min(rows, float(stage.limit))
             share = shown / max(1.0, rows)
-            return {b: 2.0 * c * share for b, c in changes.items()}, rows, shown
-        share = 0.5 if isinstance(stage, SetStage) else 0.8
-        return {b: c * share for b, c in changes.items()}, rows, rows * share
+            output = {b: 2.0 * c * share for b, c in changes.items()}
+            keys = 1.0
+        else:
+            names = stage.key
+            keys = self.different(inputs(stage), names)
+            once = self.once(changes, keys)
+            shown = keys * (0.5 if isinstance(stage, SetStage) else 1.0)
+            output = {b: c * once * shown / max(1.0, rows) for b, c in changes.items()}
+        return _Work(
+            changes=changes,
+            output=output,
+            written={b: c * 0.9 for b, c in changes.items()},
+            looked=dict(changes),
+            kept=rows if isinstance(stage, TopKStage) else keys,
+            shown=shown,
+            keys=keys,
+        )
 
-    def join(
-        self, stage: JoinStage, zone: Zone
-    ) -> tuple[dict[str, float], dict[str, float], float, float, dict[str, float]]:
-        """Return changes in, changes out, state rows, shown rows, rows looked at, per base table."""
+    def aggregate(self, stage: AggregateStage, changes: dict[str, float], rows: float) -> _Work:
+        groups = min(max(1.0, rows), self.different(stage.inputs, stage.group))
+        values = sum(1 for a in stage.aggregates if a.distinct or a.function.value in ("min", "max"))
+        once = self.once(changes, groups)
+        each = {b: c * once for b, c in changes.items()}
+        return _Work(
+            changes=changes,
+            output={b: min(2.0 * c, 2.0 * changes[b]) for b, c in each.items()},
+            written={b: c + values * changes[b] * 0.9 for b, c in each.items()},
+            looked={b: c + values * changes[b] for b, c in each.items()},
+            kept=groups + values * rows,
+            shown=groups,
+            keys=groups,
+        )
+
+    def join(self, stage: JoinStage, zone: Zone) -> _Work:
+        """Return the work of a join: rows of a touched key are read once an epoch, of the side that must be."""
         left, right = self.entering(stage.left), self.entering(stage.right)
         left_rows, right_rows = self.rows_in(stage.left), self.rows_in(stage.right)
-        keys = min(self.different(stage.left, stage.left_key), self.different(stage.right, stage.right_key))
-        per_left = right_rows / max(1.0, self.different(stage.right, stage.right_key))
-        per_right = left_rows / max(1.0, self.different(stage.left, stage.left_key))
+        left_keys = self.different(stage.left, stage.left_key)
+        right_keys = self.different(stage.right, stage.right_key)
+        keys = max(left_keys, right_keys)
+        matching = (
+            min(left_keys, right_keys) / keys
+        )  # containment: the smaller set of keys lies in the larger
+        per_left, per_right = right_rows / keys, left_rows / keys  # rows of the other side a change meets
         keep = selectivity(stage.residual)
-        shown = max(1.0, left_rows * right_rows / max(1.0, keys) * keep)
+        shown = left_rows * right_rows / keys * keep
+        found = (per_left, per_right)
         if stage.kind in ("semi", "anti"):
-            per_left, shown = 1.0, left_rows * 0.5
+            share = matching if stage.kind == "semi" else 1.0 - matching * 0.9
+            shown, found = left_rows * share, (share, per_right * 0.25)
         if stage.kind in ("left", "full"):
-            shown = max(shown, left_rows)
+            shown, found = max(shown, left_rows), (max(1.0, per_left), per_right)
         copies = float(zone.buckets) if stage.replicated else 1.0
-        changes: dict[str, float] = {}
-        output: dict[str, float] = {}
-        looked: dict[str, float] = {}
-        for base in left.keys() | right.keys():
-            a, b = left.get(base, 0.0), right.get(base, 0.0) * copies
-            changes[base] = a + b
-            output[base] = (a * per_left + b / copies * per_right) * keep
-            looked[base] = a * max(1.0, per_left) + b / copies * max(1.0, per_right)
-        return changes, output, left_rows + right_rows * copies, shown, looked
+        bases = left.keys() | right.keys()
+        arriving = {b: left.get(b, 0.0) + right.get(b, 0.0) * copies for b in bases}
+        once = self.once(arriving, keys)
+        output, looked = {}, {}
+        for base in bases:
+            a, b = left.get(base, 0.0), right.get(base, 0.0)
+            output[base] = (a * found[0] + b * found[1]) * keep
+            looked[base] = arriving[base] + once * (a * per_left + b * per_right)
+        return _Work(
+            changes=arriving,
+            output=output,
+            written={b: c * 0.9 for b, c in arriving.items()},
+            looked=looked,
+            kept=left_rows + right_rows * copies,
+            shown=max(1.0, shown),
+            keys=keys,
+        )
 
     def different(self, edges: tuple[Edge, ...], names: tuple[str, ...]) -> float:
         """Return how many different values some columns of a port have."""
         rows = self.rows_in(edges)
-        total = 1.0
-        for name in names:
-            total *= max(self.values(edge, name) for edge in edges)
+        total = math.prod(max(self.values(edge, name) for edge in edges) for name in names)
         return max(1.0, min(rows, total)) if names else 1.0
 
     def values(self, edge: Edge, name: str) -> float:
@@ -182,13 +280,31 @@ class _Estimate:
         expression = next(c.expression for c in edge.columns if c.name == name)
         if not isinstance(expression, Column):
             return 25.0  # because computed keys are years, codes and the like
-        if edge.source in self.bases:
-            base = self.bases[edge.source]
-            if base.key == (expression.name,):
-                return self.statistics.rows_of(base.name)
-            return self.statistics.distinct_of(base.name, expression.name)
-        stage = self.stages[edge.source]
-        for inner in inputs(stage):
-            if any(column.name == expression.name for column in inner.columns):
-                return self.values(inner, expression.name)
-        return max(1.0, self.rows[edge.source] * 0.1)
+        known = self.known(edge.source, expression.name)
+        return known if known is not None else max(1.0, self.rows[edge.source] * 0.1)
+
+    def known(self, source: str, name: str) -> float | None:
+        """Return the different values of a column of a source, if it comes from a base table."""
+        at = self.origin(source, name)
+        if at is None:
+            return None
+        table, column = at
+        if self.bases[table].key == (column,):
+            return self.statistics.rows_of(table)
+        return self.statistics.distinct_of(table, column)
+
+    def bounds(self, source: str, name: str) -> tuple[Any, Any] | None:
+        """Return lowest and highest value of a column of a source, if they are known."""
+        at = self.origin(source, name)
+        return self.statistics.bounds.get(f"{at[0]}.{at[1]}") if at is not None else None
+
+    def origin(self, source: str, name: str) -> tuple[str, str] | None:
+        """Follow a column of a source down to the base table it is read from; None: it is computed."""
+        if source in self.bases:
+            return source, name
+        for inner in inputs(self.stages[source]):
+            for column in inner.columns:
+                if column.name == name:
+                    below = column.expression
+                    return self.origin(inner.source, below.name) if isinstance(below, Column) else None
+        return None

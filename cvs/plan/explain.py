@@ -8,8 +8,10 @@ from typing import Any
 from cvs.model.layout import delta_table, state_table
 from cvs.model.stages import Edge, Plan, Publication, Stage, Zone, inputs
 from cvs.plan.advice import advice
+from cvs.plan.changes import ViewChange
 from cvs.plan.cost import PlanCost
 from cvs.plan.levels import stage_level, view_level
+from cvs.plan.measured import Measured
 from cvs.plan.sql import DeclaredView
 from cvs.plan.words import PROGRAMS, expression_words, meanings, stage_words
 
@@ -23,6 +25,8 @@ class Explanation:
     cost: PlanCost
     apart: PlanCost
     keyspace: str = "cvs"
+    measured: Measured | None = None
+    changes: tuple[ViewChange, ...] = ()
 
     @cached_property
     def names(self) -> dict[str, dict[str, str]]:
@@ -52,6 +56,25 @@ class Explanation:
                 "zones": len(self.plan.zones),
             },
             "advice": list(advice(self.plan, self.cost)),
+            "measured": self._measured(),
+            "changes": [
+                {"view": change.view, "kind": change.kind, "because": change.because}
+                for change in self.changes
+            ],
+        }
+
+    def _measured(self) -> dict[str, Any] | None:
+        seen = self.measured
+        if seen is None:
+            return None
+        return {
+            "updates_per_second": {table: round(rate, 3) for table, rate in seen.updates.items()},
+            "pipeline": seen.keyspace or None,
+            "epochs_per_second": round(seen.epochs, 3),
+            "test_and_sets_per_second": {
+                zone: {"measured": round(rate, 3), "expected": round(seen.expected(zone, self.cost), 3)}
+                for zone, rate in seen.test_and_sets.items()
+            },
         }
 
     def _view(self, view: DeclaredView) -> dict[str, Any]:
@@ -180,6 +203,10 @@ class Explanation:
         )
         for line in advice(self.plan, self.cost):
             yield f"cheaper: {line}"
+        for change in self.changes:
+            yield f"{change.kind}: {change.view}" + (f" ({change.because})" if change.because else "")
+        if self.measured is not None:
+            yield from self.measured.lines(self.cost)
 
 
 def _per_base(costs: Mapping[str, float]) -> str:

@@ -54,6 +54,44 @@ VOLATILE: tuple[type[exp.Expr], ...] = (
     exp.CurrentDatetime,
 )
 
+KEPT: tuple[type[exp.Expr], ...] = (
+    exp.Count,
+    exp.CountIf,
+    exp.Sum,
+    exp.Avg,
+    exp.Min,
+    exp.Max,
+    exp.Variance,
+    exp.Stddev,
+    exp.StddevSamp,
+)
+
+VOLATILE_NAMES = {
+    "now",
+    "unix_timestamp",
+    "localtimestamp",
+    "curdate",
+    "monotonically_increasing_id",
+    "input_file_name",
+    "shuffle",
+    "randn",
+}
+
+NEAREST: dict[type[exp.Expr], str] = {
+    exp.ILike: "write LOWER(x) LIKE 'a%'",
+    exp.RegexpLike: "use LIKE, STARTS_WITH, ENDS_WITH or CONTAINS",
+    exp.TsOrDsToDate: "write CAST(x AS DATE)",
+    exp.TimestampTrunc: "write YEAR(x) and MONTH(x), or CAST(x AS DATE)",
+    exp.DateTrunc: "write YEAR(x) and MONTH(x), or CAST(x AS DATE)",
+    exp.Bracket: "select the whole collection: its elements are read by the application",
+    exp.Explode: "keep a base table with one row an element: collections travel as values",
+}
+"""What the message that refuses a node names instead of the whole list."""
+
+WHOLE_GROUPS = (
+    "COUNT, COUNT DISTINCT, SUM, AVG, MIN, MAX, STDDEV, VARIANCE or COUNT_IF; or ORDER BY with LIMIT"
+)
+
 CASTS = {
     "TINYINT": "tinyint",
     "SMALLINT": "smallint",

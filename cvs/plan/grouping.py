@@ -12,7 +12,7 @@ from cvs.plan.constants import Typed
 from cvs.plan.joins import Item
 from cvs.plan.refusal import refuse_extras, refused, shown
 from cvs.plan.scalars import Scalars
-from cvs.plan.scope import columns_of, replaced
+from cvs.plan.scope import Scope, columns_of, replaced
 from cvs.plan.subqueries import Subqueries, has_subquery
 from cvs.plan.types import FLOATS, INTEGERS, NULL, family, ordered
 
@@ -146,6 +146,8 @@ def grouped(translator: Translator, node: exp.Select, block: Block) -> Grouping 
     asked = _aggregates(node)
     if clause is None and not asked and node.args.get("having") is None:
         return None
+    _spell_out_aliases(node, block.scope)
+    asked = _aggregates(node)
     result = Grouping(prefix=translator.names.prefix("by"), scalars=Scalars(scope=block.scope))
     if clause is not None:
         _only_plain(clause)
@@ -177,7 +179,7 @@ _CLOSED: tuple[type[exp.Expr], ...] = (exp.Select, exp.Window, *_AGGREGATES)
 
 
 def _add_group(result: Grouping, node: exp.Select, term: exp.Expr, number: int) -> None:
-    term = _meant(node, term)
+    term = _meant(node, term, result.scalars.scope)
     typed = result.scalars.translate(term)
     if not columns_of(typed.expression) and not isinstance(typed.expression, Literal):
         raise refused(term, f"GROUP BY `{shown(term)}` reads no column", "leave it out")
@@ -190,7 +192,17 @@ def _add_group(result: Grouping, node: exp.Select, term: exp.Expr, number: int) 
     result.types[name] = typed.type
 
 
-def _meant(node: exp.Select, term: exp.Expr) -> Any:
+def _spell_out_aliases(node: exp.Select, scope: Scope) -> None:
+    """In HAVING the name of an output means its expression, as in Spark; a column of that name wins."""
+    clause = node.args.get("having")
+    outputs = {item.alias.lower(): item.this for item in node.expressions if isinstance(item, exp.Alias)}
+    for column in list(clause.find_all(exp.Column)) if clause is not None else ():
+        meant = outputs.get(column.name.lower())
+        if meant is not None and not column.table and column.parent_select is node and not scope.has(column):
+            column.replace(meant.copy())
+
+
+def _meant(node: exp.Select, term: exp.Expr, scope: Scope) -> Any:
     """GROUP BY 2 and GROUP BY alias mean an item of SELECT; a column of that name wins over an alias."""
     if isinstance(term, exp.Literal) and not term.is_string:
         position = int(term.this)
@@ -203,7 +215,7 @@ def _meant(node: exp.Select, term: exp.Expr) -> Any:
         return term
     for item in node.expressions:
         if isinstance(item, exp.Alias) and item.alias.lower() == term.name.lower():
-            return term if isinstance(item.this, exp.Column) else item.this
+            return term if scope.has(term) else item.this
     return term
 
 

@@ -29,6 +29,19 @@ class ViewOptions:
         """Return the declared key columns, or nothing."""
         return self.partition_key + tuple(name for name, _ in self.clustering)
 
+    @property
+    def properties(self) -> dict[str, str]:
+        """Return the options as TBLPROPERTIES has them: always the same for the same options."""
+        found = {"cvs.level": self.level, "cvs.granularity": self.granularity, "cvs.timeline": self.timeline}
+        if self.freshness_s is not None:
+            found["cvs.freshness"] = f"{self.freshness_s:g} s"
+        if self.key:
+            order = ", ".join(f"{name}{' DESC' if down else ''}" for name, down in self.clustering)
+            found["cvs.key"] = f"({', '.join(self.partition_key)})" + (f", {order}" if order else "")
+        if self.buckets is not None:
+            found["cvs.buckets"] = str(self.buckets)
+        return found
+
 
 def view_options(properties: Mapping[str, str], where: str) -> ViewOptions:
     """Parse the properties of one view."""

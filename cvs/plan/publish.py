@@ -98,6 +98,7 @@ def _chosen(
     known: Facts, columns: Typed, relation: Relation, tables: Mapping[str, BaseTable], node: exp.Expr
 ) -> PublishedKey:
     """Take the smallest provable key; its first column partitions."""
+    types = dict(columns)
     usable = tuple(name for name, kind in columns if keyable(kind))
     found = [known.smallest(usable)]
     found += [
@@ -105,6 +106,13 @@ def _chosen(
     ]
     keys = sorted((k for k in found if k is not None), key=lambda k: (len(k), [usable.index(c) for c in k]))
     if not keys:
+        heavy = sorted({c for key in known.keys if key <= types.keys() for c in key if not keyable(types[c])})
+        if heavy:
+            raise refused(
+                node,
+                f"`{heavy[0]}` is {types[heavy[0]]}: it cannot be part of a key, and nothing is unique without it",
+                "group by something of it (a length, a cast), or select the base tables' keys",
+            )
         raise refused(
             node,
             "no columns of this view are surely unique, and a table needs a key",

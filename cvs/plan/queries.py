@@ -134,7 +134,9 @@ class Selection:
                 continue
             name = node.alias_or_name if isinstance(node, exp.Alias | exp.Column) else ""
             if not name and self.prefix is None:
-                raise refused(node, f"`{shown(node)}` has no name", "write it AS name")
+                text = isinstance(node, exp.Literal) and node.is_string
+                hint = f"; a column is written `{node.name}`, quotes make a text" if text else ""
+                raise refused(node, f"`{shown(node)}` has no name", f"write it AS name{hint}")
             yield name or f"column_{number}", scalars.translate(node.unalias()), node
 
     def _order(self, scalars: Scalars, groups: Grouping | None, columns: list[Named]) -> tuple[OrderBy, ...]:

@@ -1,5 +1,8 @@
 """Refusals: every "no" of the planner has a place in the text, a reason and the nearest thing that works."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 from sqlglot import exp
 
 from cvs.errors import SpecificationError
@@ -19,6 +22,13 @@ def place(node: exp.Expr | None) -> str:
 def refused(node: exp.Expr | None, what: str, nearest: str) -> SpecificationError:
     """Return the refusal of what stands at a node, to be raised."""
     return SpecificationError(what, where=place(node), next_step=nearest)
+
+
+def nearest_of(wanted: str, known: Iterable[str]) -> str:
+    """Return what a mistyped word may have meant, as the beginning of a hint; empty if nothing is near."""
+    by_end = {name.split(".")[-1].lower(): name for name in known}
+    found = get_close_matches(wanted.split(".")[-1].lower(), by_end, n=1)
+    return f"did you mean `{by_end[found[0]]}`? " if found else ""
 
 
 def shown(node: exp.Expr) -> str:

@@ -50,7 +50,8 @@ class Scalars:
             if isinstance(node, kinds):
                 refuse_extras(node, functions.PARTS.get(type(node), set()))
                 return folded(method(self, node))
-        if isinstance(node, functions.VOLATILE):
+        called = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+        if isinstance(node, functions.VOLATILE) or called in functions.VOLATILE_NAMES:
             raise refused(
                 node,
                 f"`{shown(node)}` is volatile: a view would have to change without a base update",
@@ -62,10 +63,19 @@ class Scalars:
             raise refused(
                 node, "window functions are not incremental here", "use GROUP BY, or ORDER BY with LIMIT"
             )
-        if isinstance(node, exp.AggFunc):
+        if isinstance(node, functions.KEPT):
             raise refused(node, f"`{shown(node)}` cannot stand here", "use it in SELECT or HAVING")
+        if isinstance(node, exp.AggFunc):
+            raise refused(
+                node,
+                f"`{shown(node)}` is not kept: it needs all rows of a group",
+                f"use {functions.WHOLE_GROUPS}",
+            )
+        nearest = functions.NEAREST.get(type(node))
         raise refused(
-            node, f"`{shown(node)}` is not in the language of views", f"it knows: {functions.listed()}"
+            node,
+            f"`{shown(node)}` is not in the language of views",
+            nearest or f"it knows: {functions.listed()}",
         )
 
     def predicate(self, node: exp.Expr) -> Typed:
@@ -115,6 +125,8 @@ class Scalars:
     def comparison(self, node: exp.Binary) -> Typed:
         """Translate `= <> < <= > >=`."""
         name = functions.COMPARISONS[type(node)]
+        if isinstance(node.left, exp.Null) or isinstance(node.right, exp.Null):
+            raise refused(node, f"`{shown(node)}` is never true", "IS NULL, IS NOT NULL or <=>")
         return self._compared(node, name, self.translate(node.left), self.translate(node.right))
 
     def null_safe(self, node: exp.NullSafeEQ) -> Typed:

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from cvs.model.expressions import Call, Column, Expression, Literal
 from cvs.model.views import BaseTable, Relation
-from cvs.plan.refusal import refused
+from cvs.plan.refusal import nearest_of, refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +62,13 @@ class Scope:
             if found:
                 return found[0][1]
             scope = scope.parent
-        known = ", ".join(sorted({f.name for s in self.sources for f in s.fields})[:12])
-        raise refused(
-            node, f"there is no column `{node.sql(dialect='spark')}` here", f"columns here: {known}"
-        )
+        names = sorted({f.name for s in self.sources for f in s.fields})
+        hint = f"{nearest_of(node.name, names)}columns here: {', '.join(names[:12])}"
+        raise refused(node, f"there is no column `{node.sql(dialect='spark')}` here", hint)
+
+    def has(self, node: exp.Column) -> bool:
+        """Say whether a column reference means a column of this scope itself."""
+        return bool(self._own(node))
 
     def _own(self, node: exp.Column) -> list[tuple[Source, Field]]:
         table = node.table.lower()
@@ -101,11 +104,22 @@ class Names:
         by_end = [t for name, t in self.tables.items() if name.split(".")[-1].lower() == wanted.lower()]
         for found in (exact, loose, by_end):
             if len(found) == 1:
+                _refuse_counters(found[0], node)
                 return found[0]
             if len(found) > 1:
                 raise refused(node, f"`{wanted}` is ambiguous", "write " + " or ".join(t.name for t in found))
-        known = ", ".join(sorted(self.tables)[:12])
-        raise refused(node, f"there is no table or view `{wanted}`", f"known: {known}")
+        hint = f"{nearest_of(wanted, self.tables)}known: {', '.join(sorted(self.tables)[:12])}"
+        raise refused(node, f"there is no table or view `{wanted}`", hint)
+
+
+def _refuse_counters(table: BaseTable, node: exp.Table) -> None:
+    counters = [name for name, kind in table.columns if kind == "counter"]
+    if counters:
+        raise refused(
+            node,
+            f"`{table.name}` counts in `{counters[0]}`: a counter has no row images to keep a view by",
+            "write each amount as a row of its own and SUM them in the view",
+        )
 
 
 def columns_of(expression: Expression) -> set[str]:

@@ -45,6 +45,12 @@ class DeclaredView:
         return self.definition.name
 
     @property
+    def statement(self) -> str:
+        """Return the statement that declares it: always the same for the same view."""
+        listed = ", ".join(f"'{name}' = '{value}'" for name, value in self.options.properties.items())
+        return f"CREATE MATERIALIZED VIEW {self.name}\nTBLPROPERTIES ({listed})\nAS {self.sql};"
+
+    @property
     def table(self) -> BaseTable:
         """Return the view as a table other views may read."""
         return BaseTable(
@@ -87,10 +93,16 @@ def _statements(text: str) -> list[exp.Expr]:
         details = (getattr(error, "errors", None) or [{}])[0]
         line, column = details.get("line"), details.get("col")
         raise SpecificationError(
-            f"this is not SQL: {details.get('description', str(error).splitlines()[0])}",
+            f"this is not SQL: {_plain(details.get('description', str(error).splitlines()[0]))}",
             where=f"line {line}:{column}" if line else "",
             next_step="see cvs/plan/README.md for the language of views",
         ) from None
+
+
+def _plain(description: str) -> str:
+    """Return the parser's complaint in words of SQL."""
+    missing = re.search(r"missing for <class 'sqlglot\.expressions\.(?:\w+\.)*(\w+)'>", description)
+    return f"{missing[1].upper()} is not finished" if missing else description
 
 
 def _parsed(text: str) -> list[exp.Expr | None]:

@@ -4,11 +4,15 @@ Defaults are stated, not hidden: a million rows a table, a tenth as many differe
 no key. `explain` says when it had to guess.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from typing import Any
 
 from cvs.errors import SpecificationError
-from cvs.model.expressions import Call, Expression, Literal
+from cvs.model.expressions import Call, Column, Expression, Literal
 
 ROWS = 1_000_000
 DISTINCT_SHARE = 0.1
@@ -45,12 +49,24 @@ class Weights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """Rows a table, different values a column (`table.column`), base updates a second a table."""
+    """Rows a table, different values and (lowest, highest) a column (`table.column`), base updates a second a table."""
 
     rows: Mapping[str, int] = field(default_factory=dict)
     distinct: Mapping[str, int] = field(default_factory=dict)
+    bounds: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     rates: Mapping[str, float] = field(default_factory=dict)
     epoch_updates: int = 1000
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "Statistics":
+        """Read statistics from a mapping as JSON has it; unknown names are refused."""
+        known = list(cls.__dataclass_fields__)
+        for name in values:
+            if name not in known:
+                raise SpecificationError(
+                    f"no statistic is called {name}", next_step=f"known: {', '.join(known)}"
+                )
+        return cls(**values)
 
     def rows_of(self, table: str) -> float:
         """Return the rows of a table, known or guessed."""
@@ -61,32 +77,75 @@ class Statistics:
         known = self.distinct.get(f"{table}.{column}")
         return float(known) if known is not None else max(1.0, self.rows_of(table) * DISTINCT_SHARE)
 
+    def mix(self, tables: Iterable[str]) -> dict[str, float]:
+        """Return each table's share of the updates; all equal if no rate is known."""
+        found = {table: self.rates.get(table, 0.0 if self.rates else 1.0) for table in tables}
+        total = sum(found.values())
+        return {table: rate / total if total else 1.0 / len(found) for table, rate in found.items()}
 
-def selectivity(predicate: Expression | None) -> float:
-    """Guess which share of rows a predicate keeps (the textbook guesses of System R)."""
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the columns a predicate reads: different values, lowest and highest, by column name."""
+
+    distinct: Callable[[str], float | None] = lambda _: None
+    bounds: Callable[[str], tuple[Any, Any] | None] = lambda _: None
+
+
+GUESSES = Known()
+
+
+def selectivity(predicate: Expression | None, known: Known = GUESSES) -> float:
+    """Estimate which share of rows a predicate keeps (System R; its guesses where nothing is known)."""
     if predicate is None:
         return 1.0
     if isinstance(predicate, Literal):
         return 1.0 if predicate.value is True else 0.0
     if not isinstance(predicate, Call):
         return 0.5
-    shares = [selectivity(a) for a in predicate.arguments] if predicate.function in ("and", "or") else []
     match predicate.function:
         case "and":
-            return _product(shares)
+            return math.prod(selectivity(a, known) for a in predicate.arguments)
         case "or":
-            return 1.0 - _product([1.0 - share for share in shares])
+            return 1.0 - math.prod(1.0 - selectivity(a, known) for a in predicate.arguments)
         case "not":
-            return 1.0 - selectivity(predicate.arguments[0])
+            return 1.0 - selectivity(predicate.arguments[0], known)
         case "in":
-            return min(0.5, 0.1 * (len(predicate.arguments) - 1))
-        case "is_not_null":
-            return 0.95
-    return {"=": 0.1, "<>": 0.9, "is_null": 0.05, "like": 0.1}.get(predicate.function, 1 / 3)
+            return min(1.0, _equal(predicate.arguments[0], known) * (len(predicate.arguments) - 1))
+        case "=":
+            return _equal(predicate.arguments[0], known)
+        case "<>":
+            return 1.0 - _equal(predicate.arguments[0], known)
+        case "<" | "<=" | ">" | ">=":
+            return _range(predicate, known)
+    return {"is_null": 0.05, "is_not_null": 0.95, "like": 0.1}.get(predicate.function, 1 / 3)
 
 
-def _product(shares: list[float]) -> float:
-    result = 1.0
-    for share in shares:
-        result *= share
-    return result
+def _equal(side: Expression, known: Known) -> float:
+    values = known.distinct(side.name) if isinstance(side, Column) else None
+    return 0.1 if values is None else 1.0 / max(1.0, values)
+
+
+def _range(predicate: Call, known: Known) -> float:
+    """Return where a bound lies between the lowest and the highest value."""
+    column, bound = predicate.arguments
+    found = known.bounds(column.name) if isinstance(column, Column) and isinstance(bound, Literal) else None
+    if found is None or not isinstance(bound, Literal):
+        return 1 / 3
+    low, high, at = (_number(value) for value in (*found, bound.value))
+    if low is None or high is None or at is None or high <= low:
+        return 1 / 3
+    below = min(1.0, max(0.0, (at - low) / (high - low)))
+    return below if predicate.function.startswith("<") else 1.0 - below
+
+
+def _number(value: Any) -> float | None:
+    """Return a number for what has an order like one; a date may come as JSON wrote it."""
+    if isinstance(value, str):
+        try:
+            value = date.fromisoformat(value)
+        except ValueError:
+            return None
+    if isinstance(value, date):
+        return float(value.toordinal())
+    return float(value) if isinstance(value, int | float | Decimal) else None

@@ -255,6 +255,12 @@ class Subqueries:
 
     def _single(self, node: exp.Subquery, select: exp.Select, ctes: Ctes) -> Typed:
         """A scalar subquery without aggregate: allowed only where at most one row is proved."""
+        if self._block(select, ctes).correlated:
+            raise refused(
+                node,
+                f"`{shown(node)}` may give several rows",
+                "use MAX(...) or MIN(...), or join the table instead",
+            )
         prefix = self.translator.names.prefix("scalar")
         query = self.translator.query(select, ctes, prefix)
         if EMPTY not in facts(query.relation, self.translator.names.tables).keys:

@@ -43,21 +43,7 @@ class Change:
 
 def statement_of(view: DeclaredView) -> str:
     """Return the statement that declares a view, as the catalog keeps it: always the same for the same view."""
-    options = view.options
-    properties = {
-        "cvs.level": options.level,
-        "cvs.granularity": options.granularity,
-        "cvs.timeline": options.timeline,
-    }
-    if options.freshness_s is not None:
-        properties["cvs.freshness"] = f"{options.freshness_s:g} s"
-    if options.key:
-        order = ", ".join(f"{name}{' DESC' if down else ''}" for name, down in options.clustering)
-        properties["cvs.key"] = f"({', '.join(options.partition_key)})" + (f", {order}" if order else "")
-    if options.buckets is not None:
-        properties["cvs.buckets"] = str(options.buckets)
-    listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
-    return f"CREATE MATERIALIZED VIEW {view.name}\nTBLPROPERTIES ({listed})\nAS {view.sql};"
+    return view.statement
 
 
 def changes(

@@ -6,6 +6,7 @@ as of the committed epoch), are noted too. A level is proved by a chain of cuts 
 re-checks (`checker.verify`); where the noted cuts do not explain what was shown, the judge's search says how bad it is.
 """
 
+import time
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,7 +89,8 @@ class PipelineRun:
     chance: Random
     faults: bool = True
     rules: Rules = ALL_RULES
-    door: FaultyDoor = field(init=False)
+    door: Any = None  # any door; in memory, faulty and watched, unless given
+    names: Any = None  # of the tables behind a given door
     program: Program = field(init=False)
     timelines: dict[Record, list[dict[str, Any] | None]] = field(default_factory=dict)
     feed: list[tuple[str, bytes, bytes, RowImage]] = field(default_factory=list)
@@ -96,15 +98,19 @@ class PipelineRun:
     noted: dict[str, list[tuple[int, Hashable]]] = field(default_factory=dict)  # view -> (epoch, snapshot)
     records: dict[str, list[tuple[tuple[Any, ...], int, Hashable]]] = field(default_factory=dict)
     sleepers: list[Driver] = field(default_factory=list)
+    spent: float = 0.0  # CPU seconds of the pipeline itself, the watching not counted
 
     def __post_init__(self) -> None:
         keys = {
             p.table: tuple([n for n, _ in p.columns].index(k) for k in p.key) for p in self.plan.publications
         }
-        self.door = FaultyDoor(keys, self.chance, faults=self.faults)
-        readers = [_reader(base) for base in self.plan.bases]
+        self.door = self.door or FaultyDoor(keys, self.chance, faults=self.faults)
+        delta, state = (
+            (self.names.delta, self.names.state) if self.names else ("delta_{}".format, "state_{}".format)
+        )
+        readers = [_reader(base, delta(base.name)) for base in self.plan.bases]
         self.program = Program.of(
-            self.plan, readers, {zone.name: f"state_{zone.name}" for zone in self.plan.zones}
+            self.plan, readers, {zone.name: state(zone.name) for zone in self.plan.zones}
         )
 
     def write(self, changes: Mapping[str, Counter]) -> None:
@@ -134,11 +140,13 @@ class PipelineRun:
         control = self._pinned()
         self.cuts.append({record: len(line) - 1 for record, line in self.timelines.items()})
         for _ in range(DRIVERS_MAX):
+            began = time.process_time()
             machine = run_epoch(self.program, control.pin, self._changes(control.pin), rules=self.rules)
             driver = Driver.start(self, machine)  # type: ignore[arg-type]  # because it only needs a door
+            self.spent += time.process_time() - began
             dies = self.faults and self.chance.random() < 0.5
             patience = self.chance.randrange(60) if dies else 10**9
-            while patience and driver.step():
+            while patience and self._stepped(driver):
                 patience -= 1
                 if self.faults or self.door.shown:
                     self._look()
@@ -153,6 +161,12 @@ class PipelineRun:
             committed = drive(commit(control, None), self.door).committed
         self._wake()
         self._look(snapshots=True)
+
+    def _stepped(self, driver: Driver) -> bool:
+        began = time.process_time()
+        found = driver.step()
+        self.spent += time.process_time() - began
+        return found
 
     def finish(self) -> None:
         """Let every zombie go to its end."""
@@ -187,6 +201,8 @@ class PipelineRun:
 
     def _look(self, *, snapshots: bool = False) -> None:
         """Note what plain readers can see since the last look, and now and then what a snapshot reader sees."""
+        if not isinstance(self.door, FaultyDoor):
+            return
         published = {it.publication.table: it.publication for it in self.program.publications}
         for table, key, _ in self.door.shown:
             when, row = self.door.published[table][key]
@@ -312,7 +328,7 @@ def _as_of(row: Any, epoch: int) -> bytes | None:
     return row.before if row.alive_before else None
 
 
-def _reader(base: BaseTable) -> BaseReader:
+def _reader(base: BaseTable, delta: str) -> BaseReader:
     names = [name for name, _ in base.columns]
 
     def decode(partition: bytes, clustering: bytes, visible: Any) -> Any:
@@ -320,5 +336,4 @@ def _reader(base: BaseTable) -> BaseReader:
         values = key | {column: unpack(value)[0] for column, value in visible.items()}
         return tuple(values.get(name) for name in names)
 
-    delta = f"delta_{base.name}"
     return BaseReader(name=base.name, delta=delta, buckets=DELTA_BUCKETS, decode=decode)

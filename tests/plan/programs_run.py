@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 from cvs.model.identity import key_identity
 from cvs.model.stages import Plan
@@ -14,12 +15,13 @@ from cvs.programs.stage_zone import ZoneCompute
 
 
 class ProgramsRun:
-    """Zones in order, one test-and-set a bucket an epoch, then what is shown."""
+    """Zones in order, one test-and-set a bucket an epoch, then what is shown; on dictionaries or through any door."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, door: Any = None, tables: Mapping[str, str] | None = None) -> None:
         self.zones = [ZoneCompute(zone, plan) for zone in plan.zones]
         self.shown = [PublishCompute(publication, plan) for publication in plan.publications]
-        self.door = MemoryDoor()
+        self.door, self.puts = door or MemoryDoor(), door is not None
+        self.tables = tables or {zone.name: zone.name for zone in plan.zones}
         self.number = 0
         self.test_and_sets = 0
         self.published: dict[str, dict] = {p.view: {} for p in plan.publications}
@@ -31,11 +33,14 @@ class ProgramsRun:
         for zone in self.zones:
             routed = zone.route(flowing, first=pin.first)
             self.test_and_sets += len(routed)
-            flowing.update(drive(zone_step(zone, zone.name, pin, routed), self.door))
+            flowing.update(drive(zone_step(zone, self.tables[zone.name], pin, routed), self.door))
         for publish in self.shown:
             names = [name for name, _ in publish.publication.columns]
             table = self.published[publish.publication.view]
-            for it in publish.shown(flowing):
+            shown = publish.shown(flowing)
+            if self.puts and shown:
+                self.door([publish.request(shown, self.number)])
+            for it in shown:
                 key = key_identity(it.key)
                 if it.now is None:
                     del table[key]

@@ -1,6 +1,8 @@
 """Plans: what is shared, what is merged into one zone, what each costs, what is refused."""
 
 import json
+from collections import Counter
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from cvs.plan.cql import tables_of_schema
 from cvs.plan.levels import per_entry, stage_level
 from cvs.plan.maintenance import Choices, maintenance_plan
 from cvs.plan.sql import parse_views
-from cvs.plan.statistics import Statistics, Weights
+from cvs.plan.statistics import Known, Statistics, Weights, selectivity
 from cvs.programs.predicted import predicted
 
 SCHEMA = """
@@ -193,6 +195,48 @@ def test_explain_as_json_has_levels_with_reasons(
     assert result["cost"]["ms_per_update"] > 0
 
 
+def test_explain_says_what_a_changed_text_keeps_and_rebuilds(files: tuple[str, str], tmp_path: Path) -> None:
+    before = tmp_path / "before.sql"
+    before.write_text(Path(files[0]).read_text().replace("COUNT(*)", "COUNT(total)"))
+    answer = CliRunner().invoke(group, ["explain", files[0], "--schema", files[1], "--before", str(before)])
+    assert "rebuilt: shop.by_region (another query)" in answer.output
+    assert "kept: shop.named" in answer.output
+
+
+def test_explain_reads_statistics_and_refuses_unknown_ones(files: tuple[str, str], tmp_path: Path) -> None:
+    known, typo = tmp_path / "known.json", tmp_path / "typo.json"
+    known.write_text(json.dumps({"distinct": {"shop.orders.region": 3}, "rows": {"shop.orders": 1000}}))
+    typo.write_text(json.dumps({"row": {}}))
+    answer = CliRunner().invoke(
+        group, ["explain", files[0], "--schema", files[1], "--statistics", str(known)]
+    )
+    assert "about 3 rows" in answer.output
+    assert run(["explain", files[0], "--schema", files[1], "--statistics", str(typo)]) == ExitCode.USAGE
+    assert run(["explain", files[0], "--schema", files[1], "--analyze"]) == ExitCode.USAGE
+
+
+def test_bounds_and_different_values_make_selectivities() -> None:
+    known = Known(distinct={"c": 4.0}.get, bounds={"c": (0, 10), "d": ("2024-01-01", "2024-01-11")}.get)
+    column, day = Column("c"), Column("d")
+    assert selectivity(Call("=", (column, Literal(1))), known) == 0.25
+    assert selectivity(Call("in", (column, Literal(1), Literal(2))), known) == 0.5
+    assert selectivity(Call("<", (column, Literal(2))), known) == pytest.approx(0.2)
+    assert selectivity(Call(">=", (column, Literal(20))), known) == 0.0
+    assert selectivity(Call(">", (day, Literal(date(2024, 1, 10)))), known) == pytest.approx(0.1)
+    assert selectivity(Call("<", (column, Literal(2)))) == pytest.approx(1 / 3)
+
+
+def test_few_groups_silence_what_follows_them() -> None:
+    """Of 1,000 changes to 5 groups, 5 rows go on: what reads the groups has next to nothing to do."""
+    plan = plan_of(
+        "SELECT n, COUNT(*) AS k FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) AS g GROUP BY n"
+    )
+    few = plan_cost(plan, Statistics(distinct={"shop.orders.region": 5}))
+    many = plan_cost(plan, Statistics(distinct={"shop.orders.region": 500_000}))
+    assert few.stages[1].changes["shop.orders"] == pytest.approx(0.01, rel=0.1)
+    assert many.stages[1].changes["shop.orders"] > 1
+
+
 def test_explain_wants_to_know_the_base_tables(files: tuple[str, str]) -> None:
     assert run(["explain", files[0]]) == ExitCode.USAGE
 
@@ -265,3 +309,25 @@ def test_every_value_is_in_exactly_one_cell() -> None:
     }.items():
         first, last = axis.cells((Call(operator, (Column("x"), Literal(10))),))
         assert {x for x in (None, 0, 5, 7, 10, 12, 15, 99) if first <= cell({"x": x}) <= last} == values
+
+
+def test_pieces_of_a_disjunction_count_twice_what_full_cells_count_once() -> None:
+    """Paper 000 section 5.1.2 adds up, for `x < 10 OR y < 10`, the pieces of each column: D-2.7."""
+    rows = [{"x": x, "y": y} for x in (3, 12, None) for y in (4, 15, None)]
+    wanted = sum(1 for row in rows if (row["x"] or 99) < 10 or (row["y"] or 99) < 10)
+    axes = [Axis(expression=Column(name), bounds=(10,)) for name in ("x", "y")]
+    cells = [compile_expression(axis.cell()) for axis in axes]
+    inside = [axis.cells((Call("<", (axis.expression, Literal(10))),)) for axis in axes]
+
+    def within(number: int, cell: int) -> bool:
+        first, last = inside[number]
+        return first <= cell <= last
+
+    pieces = [Counter(cell(row) for row in rows) for cell in cells]
+    paper = sum(n for number, found in enumerate(pieces) for cell, n in found.items() if within(number, cell))
+    full = Counter(tuple(cell(row) for cell in cells) for row in rows)
+    ours = sum(n for place, n in full.items() if any(within(i, cell) for i, cell in enumerate(place)))
+    both = sum(1 for row in rows if (row["x"] or 99) < 10 and (row["y"] or 99) < 10)
+    assert both > 0
+    assert paper == wanted + both
+    assert ours == wanted

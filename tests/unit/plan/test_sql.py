@@ -120,13 +120,25 @@ REFUSALS = [
     ("SELECT id, customer FROM orders TABLESAMPLE (5 PERCENT)", "not in the language", ""),
     ("SELECT id, customer FROM orders WHERE id = (SELECT id FROM customers)", "several rows", "MAX"),
     ("SELECT id, customer FROM orders WHERE id BETWEEN SYMMETRIC 5 AND 1", "SYMMETRIC", "leave it out"),
-    ("SELECT tags, COUNT(*) AS n FROM orders GROUP BY tags", "surely unique", ""),
+    ("SELECT tags, COUNT(*) AS n FROM orders GROUP BY tags", "cannot be part of a key", "group by something"),
     ("SELECT MAX(tags) AS n FROM orders", "no order", "COUNT"),
     ("WITH RECURSIVE r AS (SELECT id FROM customers) SELECT id FROM r", "RECURSIVE", "fixed depth"),
     ("SELECT id FROM customers UNION SELECT id, name FROM customers", "1 and 2 columns", "same columns"),
     ("SELECT id FROM customers UNION ALL SELECT customer FROM orders", "surely unique", "DISTINCT"),
     ("SELECT id FROM customers WHERE FOO(id) = 1", "not in the language", "it knows"),
     ("SELECT COUNT(DISTINCT id, name) AS n FROM customers", "several columns", "DISTINCT"),
+    ("SELECT id FROM custmers", "no table or view `custmers`", "did you mean `shop.customers`?"),
+    ("SELECT id, customer FROM orders WHERE regoin = 'a'", "no column `regoin`", "did you mean `region`?"),
+    ("SELECT id, customer, NOW() AS n FROM orders", "volatile", "column of the base table"),
+    ("SELECT id, name FROM customers WHERE name ILIKE 'a%'", "not in the language", "LOWER"),
+    ("SELECT id, name FROM customers WHERE name RLIKE 'a'", "not in the language", "LIKE"),
+    ("SELECT id, TO_DATE(name) AS d FROM customers", "not in the language", "CAST(x AS DATE)"),
+    ("SELECT region, COLLECT_LIST(id) AS n FROM orders GROUP BY region", "needs all rows", "ORDER BY with LIMIT"),
+    ("SELECT region, MEDIAN(id) AS n FROM orders GROUP BY region", "needs all rows", "STDDEV"),
+    ("SELECT id, name FROM customers WHERE name = NULL", "never true", "IS NULL"),
+    ("SELECT id, (SELECT total FROM orders o WHERE o.customer = c.id) AS x FROM customers c", "several rows", "MAX"),
+    ("SELECT 'region', COUNT(*) AS n FROM orders GROUP BY region", "has no name", "quotes make a text"),
+    ("SELECT id name FROM customers WHERE", "WHERE is not finished", "language of views"),
 ]  # fmt: skip
 
 
@@ -137,6 +149,26 @@ def test_the_rest_is_refused(query: str, reason: str, nearest: str) -> None:
     assert reason.lower() in refusal.value.what.lower()
     assert nearest.lower() in refusal.value.next_step.lower()
     assert refusal.value.where.startswith("line 1:")
+
+
+def test_counters_are_no_base() -> None:
+    table = BaseTable(
+        name="shop.clicks", columns=(("page", "text"), ("n", "counter")), partition_key=("page",)
+    )
+    with pytest.raises(SpecificationError, match="counts in `n`") as refusal:
+        parse_views("CREATE MATERIALIZED VIEW v AS SELECT page, n FROM clicks", [table])
+    assert "SUM" in refusal.value.next_step
+
+
+def test_an_alias_means_its_expression_in_group_by_and_having() -> None:
+    """As in Spark; a column of that name wins."""
+    view = one("SELECT region AS r, COUNT(*) AS n FROM orders GROUP BY r HAVING n > 1")
+    same = one("SELECT region AS r, COUNT(*) AS n FROM orders GROUP BY region HAVING COUNT(*) > 1")
+    assert view.definition == same.definition
+    column = one(
+        "SELECT region, COUNT(*) AS n, MAX(total) AS total FROM orders GROUP BY region HAVING MAX(total) > 1"
+    )
+    assert column.key.columns == ("region",)
 
 
 STATEMENTS = [

@@ -1,0 +1,107 @@
+"""Changed views and changed base tables: what is kept, rebuilt, dropped, broken, and which state holds the same."""
+
+from dataclasses import replace
+
+import pytest
+
+from cvs.model.views import BaseTable
+from cvs.plan.changes import difference, same_state, under
+from cvs.plan.maintenance import Choices, maintenance_plan
+from cvs.plan.sql import parse_views
+
+ORDERS = BaseTable(
+    name="shop.orders",
+    columns=(("id", "int"), ("customer", "int"), ("region", "text"), ("total", "int")),
+    partition_key=("id",),
+)
+CUSTOMERS = BaseTable(name="shop.customers", columns=(("id", "int"), ("name", "text")), partition_key=("id",))
+TABLES = {table.name: table for table in (ORDERS, CUSTOMERS)}
+BEFORE = """
+CREATE MATERIALIZED VIEW by_region AS SELECT region, COUNT(*) AS n FROM orders GROUP BY region;
+CREATE MATERIALIZED VIEW busy AS SELECT region, n FROM by_region WHERE n > 10;
+CREATE MATERIALIZED VIEW everything AS SELECT * FROM customers;
+CREATE MATERIALIZED VIEW named AS SELECT o.id, c.name FROM orders o JOIN customers c ON o.customer = c.id
+"""
+
+
+def views(text: str = BEFORE, tables: dict[str, BaseTable] = TABLES):
+    return parse_views(text, tables)
+
+
+def kinds(changes) -> dict[str, str]:
+    return {change.view.removeprefix("shop."): change.kind for change in changes}
+
+
+def test_the_same_text_keeps_everything_however_it_is_written() -> None:
+    again = BEFORE.replace("COUNT(*) AS n", "count( * )  AS n").replace("CREATE", "CREATE OR REPLACE")
+    assert set(kinds(difference(views(), views(again))).values()) == {"kept"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rebuilt", "because"),
+    [
+        ("n > 10", "n > 11", {"busy"}, "another query"),
+        ("COUNT(*) AS n FROM", "COUNT(*) AS n, SUM(total) AS s FROM", {"by_region", "busy"}, "s is new"),
+        ("COUNT(*) AS n FROM", "SUM(total) AS n FROM", {"by_region", "busy"}, "another query"),
+        ("VIEW named AS", "VIEW named TBLPROPERTIES ('cvs.buckets' = '8') AS", {"named"}, "other properties"),
+        ("VIEW named AS", "VIEW named TBLPROPERTIES ('cvs.key' = '(name), id') AS", {"named"}, "other key"),
+    ],
+)
+def test_what_means_something_else_is_rebuilt_and_so_is_what_reads_it(
+    old: str, new: str, rebuilt: set[str], because: str
+) -> None:
+    found = difference(views(), views(BEFORE.replace(old, new)))
+    assert {name for name, kind in kinds(found).items() if kind == "rebuilt"} == rebuilt
+    assert because in " ".join(change.because for change in found)
+
+
+def test_views_come_and_go() -> None:
+    without = BEFORE.replace("named AS", "other AS")
+    assert {n: k for n, k in kinds(difference(views(), views(without))).items() if k != "kept"} == {
+        "named": "dropped",
+        "other": "added",
+    }
+
+
+def changed(table: BaseTable, columns) -> dict[str, BaseTable]:
+    return {**TABLES, table.name: replace(table, columns=columns)}
+
+
+def test_an_added_column_changes_only_what_selects_everything() -> None:
+    kept, found = under(views(), changed(CUSTOMERS, (*CUSTOMERS.columns, ("vip", "boolean"))))
+    assert {name for name, kind in kinds(found).items() if kind != "kept"} == {"everything"}
+    assert "vip is new" in next(c.because for c in found if c.kind == "rebuilt")
+    assert ("vip", "boolean") in next(v for v in kept if v.name == "shop.everything").columns
+
+
+def test_a_dropped_column_breaks_what_reads_it_and_what_reads_that() -> None:
+    kept, found = under(views(), changed(ORDERS, tuple(c for c in ORDERS.columns if c[0] != "region")))
+    assert kinds(found) == {"by_region": "broken", "busy": "broken", "everything": "kept", "named": "kept"}
+    why = {change.view: change.because for change in found}
+    assert "no column `region`" in why["shop.by_region"]
+    assert why["shop.busy"] == "it reads shop.by_region, which is broken"
+    assert [view.name for view in kept] == ["shop.everything", "shop.named"]
+
+
+def test_another_type_is_another_view() -> None:
+    wider = tuple((name, "bigint" if name == "id" else kind) for name, kind in ORDERS.columns)
+    _, found = under(views(), changed(ORDERS, wider))
+    assert kinds(found)["named"] == "rebuilt"
+    assert "id is bigint" in next(c.because for c in found if c.view == "shop.named")
+
+
+def test_a_dropped_table_breaks_its_views() -> None:
+    _, found = under(views(), {ORDERS.name: ORDERS})
+    assert kinds(found) == {"by_region": "kept", "busy": "kept", "everything": "broken", "named": "broken"}
+
+
+def test_state_that_holds_the_same_rows_is_found_under_its_new_name() -> None:
+    """A view put in front moves the others' zones; their contents stay. Other buckets are other state."""
+    more = "CREATE MATERIALIZED VIEW a AS SELECT name, COUNT(*) AS n FROM customers GROUP BY name;"
+    before, after = maintenance_plan(views(), TABLES), maintenance_plan(views(more + BEFORE), TABLES)
+    carried = same_state(before, after)
+    assert set(carried.values()) == {zone.name for zone in before.zones}
+    assert any(new != old for new, old in carried.items())
+    assert not same_state(before, maintenance_plan(views(), TABLES, Choices(buckets=8)))
+    other = BEFORE.replace("COUNT(*) AS n FROM", "SUM(total) AS n FROM")
+    assert len(same_state(before, maintenance_plan(views(other), TABLES))) == len(before.zones) - 1
