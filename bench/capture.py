@@ -1,6 +1,6 @@
 """Capture, measured in one run: decode rate against Cassandra's own reader, latency, idle cost, cost to writers.
 
-    python bench/capture.py [--rows 60000] [--modes group,batch,periodic-fast] [--json]
+    python bench/capture.py [--parts decode,writers,latency] [--rows 60000] [--modes group,batch,periodic-fast] [--json]
 
 Decode rate: the same segments, one core; the stock reader's clock starts after its JVM is up, and it builds no
 output. Latency: from a write's own time to its change in the durable feed. Cost: an open-loop writer at a fixed
@@ -115,15 +115,15 @@ def process_cost(pid: int) -> tuple[float, float]:
     return ticks / os.sysconf("SC_CLK_TCK"), resident
 
 
-def open_loop(node: Node, session: Session, insert: Any) -> dict[str, Any]:
+def open_loop(node: Node, session: Session, insert: Any, rate: int) -> dict[str, Any]:
     """Write at a fixed rate; latency counts from the moment a write was due."""
     assert node.process
     delays: list[float] = []
     pending = threading.Semaphore(0)
     before, _ = process_cost(node.process.pid)
     start = time.perf_counter()
-    for number in range(RATE * SECONDS):
-        due = start + number / RATE
+    for number in range(rate * SECONDS):
+        due = start + number / rate
         time.sleep(max(0.0, due - time.perf_counter()))
         future = session.execute_async(insert, (number, 1, "x", 2))
 
@@ -132,23 +132,23 @@ def open_loop(node: Node, session: Session, insert: Any) -> dict[str, Any]:
             pending.release()
 
         future.add_callbacks(answered, answered)
-    for _ in range(RATE * SECONDS):
+    for _ in range(rate * SECONDS):
         assert pending.acquire(timeout=60)
     after, _ = process_cost(node.process.pid)
     delays.sort()
     return {
         "p50_ms": round(statistics.median(delays), 2),
         "p99_ms": round(delays[len(delays) * 99 // 100], 2),
-        "node_cpu_ms_a_write": round((after - before) * 1000 / (RATE * SECONDS), 3),
+        "node_cpu_ms_a_write": round((after - before) * 1000 / (rate * SECONDS), 3),
     }
 
 
-def cost_to_writers(node: Node, session: Session, insert: Any, folder: Path) -> dict[str, Any]:
+def cost_to_writers(node: Node, session: Session, insert: Any, folder: Path, rate: int) -> dict[str, Any]:
     """A table without CDC, one with it, with capture beside it, and without again (the rest is noise)."""
     plain = session.prepare("INSERT INTO bench.plain (id, a, b, c) VALUES (?, ?, ?, ?)")
-    open_loop(node, session, plain)  # to warm the node up
-    found: dict[str, Any] = {"rate": RATE, "plain table": open_loop(node, session, plain)}
-    found["cdc table"] = open_loop(node, session, insert)
+    open_loop(node, session, plain, rate)  # to warm the node up
+    found: dict[str, Any] = {"rate": rate, "plain table": open_loop(node, session, plain, rate)}
+    found["cdc table"] = open_loop(node, session, insert, rate)
     command = [sys.executable, "-m", "cvs", "capture", "--feed", str(folder / "cost")]
     command += ["--node", node.address, "--port", str(node.native_port)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
@@ -160,13 +160,13 @@ def cost_to_writers(node: Node, session: Session, insert: Any, folder: Path) -> 
             time.sleep(5)
             idle_end, resident = process_cost(process.pid)
             found["idle_cpu_percent"] = round((idle_end - idle_start) / 5 * 100, 1)
-            found["with capture"] = open_loop(node, session, insert)
+            found["with capture"] = open_loop(node, session, insert, rate)
             busy, resident = process_cost(process.pid)
             found["resident_mb"] = round(resident)
-            found["capture_cpu_ms_a_write"] = round((busy - idle_end) * 1000 / (RATE * SECONDS), 3)
+            found["capture_cpu_ms_a_write"] = round((busy - idle_end) * 1000 / (rate * SECONDS), 3)
         finally:
             process.terminate()
-    found["cdc table again"] = open_loop(node, session, insert)
+    found["cdc table again"] = open_loop(node, session, insert, rate)
     return found
 
 
@@ -175,6 +175,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", type=int, default=60_000)
+    parser.add_argument("--parts", default="decode,writers,latency", help="what to measure")
+    parser.add_argument("--rate", type=int, default=RATE, help="writes a second of the open-loop writer")
     parser.add_argument("--modes", default="group", help="commit-log sync modes whose latency is measured")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -187,11 +189,14 @@ def main() -> None:
         ):
             node, folder, session = nodes.nodes[0], Path(temporary), cluster.connect()
             insert = narrow_table(session)
-            if index == 0:
+            if index == 0 and "decode" in options.parts:
                 rows = [(n, n * 3, f"text {n}", n * 1000) for n in range(options.rows)]
                 execute_concurrent_with_args(session, insert, rows, concurrency=64)
                 results["decode"] = decode_rate(node, folder)
-                results["writers"] = cost_to_writers(node, session, insert, folder)
+            if index == 0 and "writers" in options.parts:
+                results["writers"] = cost_to_writers(node, session, insert, folder, options.rate)
+            if "latency" not in options.parts:
+                continue
             for eager in (False, True) if mode.startswith("periodic") else (False,):
                 name = f"latency, {mode}{', eager' if eager else ''}"
                 results[name] = latency(node, session, insert, folder / name, eager=eager)

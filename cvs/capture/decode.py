@@ -21,7 +21,7 @@ from cvs.capture.changes import (
     Range,
     TableDefinition,
 )
-from cvs.capture.values import type_of, user_types_of
+from cvs.capture.values import is_multi_cell, type_of, user_types_of
 from cvs.model.cql_bytes import fixed_length
 
 TIMESTAMP_EPOCH = 1_442_880_000_000_000  # Cassandra counts write times from 22 September 2015
@@ -35,7 +35,6 @@ CELL_DELETED, CELL_EXPIRING, CELL_EMPTY, CELL_ROW_TIME, CELL_ROW_TTL = 0x01, 0x0
 ROW_TIME_WITH_VALUE = CELL_ROW_TIME
 EMPTY, REVERSED, PARTITION_DELETION, STATIC_ROW, ROW_ESTIMATE = 0x01, 0x02, 0x04, 0x08, 0x10
 
-MULTI_CELL = ("list", "set", "map", "udt")  # unless frozen: a cell an element
 # Bound kinds by ordinal: (ends a range inclusively?, starts one inclusively?); None: it does not.
 BOUNDS: dict[int, tuple[bool | None, bool | None]] = {
     0: (False, None),
@@ -124,8 +123,7 @@ class TableDecoder:
         ]
         for name, text in names:
             kind = type_of(text, user_types)
-            is_complex = kind.name in MULTI_CELL and not kind.frozen
-            self._plans[name.encode()] = ColumnPlan(name, fixed_length(kind), is_complex)
+            self._plans[name.encode()] = ColumnPlan(name, fixed_length(kind), is_multi_cell(kind))
         self._last_block = b"\x00"
         self._last_columns: Columns = ()
 

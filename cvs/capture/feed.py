@@ -11,6 +11,9 @@ import msgspec
 
 from cvs.capture.changes import Change, TableDefinition
 
+ENDED = (1 << 63) - 1
+"""The clock of a stream after which nothing comes: its node left the cluster. No watermark waits for it."""
+
 
 class Source(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Where a stream's producer goes on after a restart: everything before it is durable in the feed."""
@@ -23,7 +26,8 @@ class Head(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A stream's durable end and its clock.
 
     `clock` (microseconds since 1970 by the node's clock): every write the node acknowledged before it
-    is below `position`. The minimum over streams is the watermark; one that stands still is a stalled stream.
+    is below `position`. The minimum over streams is the watermark; one that stands still is a stalled stream,
+    one at `ENDED` will never say more.
     """
 
     position: int  # the next position to be written

@@ -7,30 +7,33 @@
 
 An append is: changes, all acknowledged by all in-sync replicas, then the head. Readers stop at the head, so what
 a killed producer leaves behind it is seen when its successor publishes the next head; it comes again from the
-log, at least once. No transactions: their markers would make holes in the offsets, and positions are dense.
+log, at least once. Changes are not in transactions: their markers would make holes in the offsets, and positions
+are dense. Heads are: a second producer of a stream fences the first, whose next append fails.
 """
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from cvs.capture.changes import Change, TableDefinition, decode_changes, encode_changes
 from cvs.capture.feed import Head, Source
 from cvs.capture.folder import reference_of
-from cvs.errors import HistoryError, StoreError
+from cvs.capture.kafka_reader import WAIT_SECONDS, TopicReader
+from cvs.errors import HistoryError, SpecificationError, StoreError
 
-WAIT_SECONDS = 30.0
+HEADS_BACK = 10
+FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
 STREAM_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _head = msgspec.msgpack.Decoder(Head)
 
 
 class KafkaFeed:
-    """The Kafka backend of `Feed`; one producer a stream is the deployment's duty (one capture a node)."""
+    """The Kafka backend of `Feed`; the producer of a stream that began last is its only one."""
 
     def __init__(self, bootstrap: str, topic: str = "cvs-feed", *, replication: int = 1) -> None:
         """Remember the brokers; connect at first use."""
@@ -40,7 +43,8 @@ class KafkaFeed:
         self._admin = AdminClient(self._settings)
         self._definitions: dict[str, TableDefinition] = {}
         self._producer: Any = None
-        self._readers: dict[str, tuple[Any, int]] = {}  # topic -> consumer, offset it stands at
+        self._publishers: dict[str, Any] = {}  # of the heads of streams that this process produces
+        self._reader = TopicReader(bootstrap)
         self._heads: dict[str, Head] = {}  # of streams that this process produces
 
     def streams(self) -> list[str]:
@@ -53,14 +57,23 @@ class KafkaFeed:
     def head(self, stream: str) -> Head:
         """Return the durable end."""
         topic = f"{self._topic}.{stream}.head"
-        low, high = self._ends(topic)
-        for message in self._messages(topic, high - 1, high) if high > low else ():
-            return _head.decode(message.value())
+        low, high = self._reader.ends(topic)
+        window, found = HEADS_BACK, None
+        while high > low and found is None:
+            start = max(low, high - window)
+            for found in self._reader.messages(topic, start, high):
+                if found.offset() >= high - 2:  # behind it stands the marker of its transaction, if anything
+                    break
+            if found is None and start == low:
+                break
+            window *= 10
+        if found is not None:
+            return _head.decode(found.value())
         raise HistoryError(f"the feed has no stream {stream!r}", where=self._topic)
 
     def first(self, stream: str) -> int:
         """Return the oldest position still kept."""
-        return self._ends(f"{self._topic}.{stream}")[0]
+        return self._reader.ends(f"{self._topic}.{stream}")[0]
 
     def read(self, stream: str, start: int, limit: int) -> list[Change]:
         """Return up to `limit` durable changes from `start` on."""
@@ -71,7 +84,9 @@ class KafkaFeed:
                 where=self._topic,
                 next_step="the views of this consumer must be rebuilt",
             )
-        found = [decode_changes(m.value())[0] for m in self._messages(f"{self._topic}.{stream}", start, end)]
+        found = [
+            decode_changes(m.value())[0] for m in self._reader.messages(f"{self._topic}.{stream}", start, end)
+        ]
         if start < end and len(found) != end - start:
             raise HistoryError(f"stream {stream!r} has holes from {start} to {end}", where=self._topic)
         return found
@@ -107,9 +122,10 @@ class KafkaFeed:
         """Append durably and make the new end visible."""
         topic = f"{self._topic}.{stream}"
         known = self._heads.get(stream) or self._begin(stream, topic)
-        self._send(topic, [(None, encode_changes([change])) for change in changes])
-        head = Head(known.position + len(changes), max(clock, known.clock), source)
-        self._send(f"{topic}.head", [(stream.encode(), msgspec.msgpack.encode(head))])
+        self._heads[stream] = known
+        end = self._send(topic, [(None, encode_changes([change])) for change in changes])
+        head = Head(max(end, known.position), max(clock, known.clock), source)
+        self._publish(stream, head)
         self._heads[stream] = head
         return head
 
@@ -128,9 +144,9 @@ class KafkaFeed:
 
     def close(self) -> None:
         """End the connections."""
-        for consumer, _ in self._readers.values():
-            consumer.close()
-        self._readers.clear()
+        self._reader.close()
+        self._publishers.clear()
+        self._heads.clear()
         self._producer = None
 
     def _begin(self, stream: str, topic: str) -> Head:
@@ -141,8 +157,9 @@ class KafkaFeed:
             )
         self._make(topic, compacted=False)
         self._make(f"{topic}.head", compacted=True)
-        known = self.head(stream) if self._ends(f"{topic}.head")[1] else Head(0)
-        position = self._ends(topic)[1]
+        self._publishers[stream] = self._fence(topic)
+        known = self.head(stream) if self._reader.ends(f"{topic}.head")[1] else Head(0)
+        position = self._reader.ends(topic)[1]
         if position < known.position:
             raise HistoryError(
                 f"the stream ends at {position}, but {known.position} was durable: the brokers lost changes",
@@ -150,6 +167,36 @@ class KafkaFeed:
                 next_step="rebuild the views, then start a new stream",
             )
         return Head(position, known.clock, known.source)
+
+    def _fence(self, topic: str) -> Any:
+        """Become the only one who may publish heads: whoever did so before is fenced by the brokers."""
+        publisher = Producer({**self._settings, "transactional.id": topic, "linger.ms": 0})
+        try:
+            publisher.init_transactions(WAIT_SECONDS)
+        except KafkaException as fault:
+            raise StoreError(
+                f"Kafka gives no transaction, which guards a stream against a second capture: {fault}",
+                where=topic,
+                next_step="are transaction.state.log.replication.factor and min.isr met by the brokers?",
+            ) from fault
+        return publisher
+
+    def _publish(self, stream: str, head: Head) -> None:
+        """Make an end visible, as one transaction of a topic that nobody reads by position."""
+        publisher, topic = self._publishers[stream], f"{self._topic}.{stream}.head"
+        try:
+            publisher.begin_transaction()
+            publisher.produce(topic, msgspec.msgpack.encode(head), key=stream.encode(), partition=0)
+            publisher.commit_transaction(WAIT_SECONDS)
+        except KafkaException as fault:
+            del self._publishers[stream], self._heads[stream]  # the next append begins anew, from what stands
+            if fault.args[0].fatal() or fault.args[0].code() in FENCED:
+                raise SpecificationError(
+                    "another process writes this stream now",
+                    where=topic,
+                    next_step="end one of the two captures",
+                ) from fault
+            raise StoreError(f"Kafka did not take the head: {fault}", where=topic) from fault
 
     def _make(self, topic: str, *, compacted: bool) -> None:
         if topic in self._admin.list_topics(timeout=WAIT_SECONDS).topics:
@@ -174,17 +221,20 @@ class KafkaFeed:
         found = self._admin.list_topics(topic, timeout=WAIT_SECONDS).topics.get(topic)
         return bool(found and not found.error and found.partitions and found.partitions[0].leader >= 0)
 
-    def _send(self, topic: str, messages: list[tuple[bytes | None, bytes]]) -> None:
-        """Send messages in order; return when all in-sync replicas have all of them, or raise."""
+    def _send(self, topic: str, messages: list[tuple[bytes | None, bytes]]) -> int:
+        """Send messages in order; return the end when all in-sync replicas have all of them, or raise."""
         if self._producer is None:
             self._producer = Producer(
                 {**self._settings, "acks": "all", "enable.idempotence": True, "linger.ms": 0}
             )
         faults: list[Any] = []
+        ends = [0]
 
-        def delivered(fault: Any, _: Any) -> None:
+        def delivered(fault: Any, message: Any) -> None:
             if fault:
                 faults.append(fault)
+            else:
+                ends.append(message.offset() + 1)
 
         for key, value in messages:
             while True:
@@ -200,44 +250,11 @@ class KafkaFeed:
                 where=topic,
                 next_step="are the brokers up? the changes are still in the node's log",
             )
-
-    def _ends(self, topic: str) -> tuple[int, int]:
-        consumer, _ = self._reader(topic)
-        try:
-            low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=WAIT_SECONDS)
-        except KafkaException as fault:
-            raise HistoryError(f"the feed has no topic {topic}: {fault}", where=self._topic) from fault
-        return low, high
-
-    def _reader(self, topic: str) -> tuple[Any, int]:
-        if topic not in self._readers:
-            settings = {**self._settings, "group.id": "cvs-feed", "enable.auto.commit": False}
-            consumer = Consumer({**settings, "auto.offset.reset": "error"})
-            consumer.list_topics(topic, timeout=WAIT_SECONDS)  # because it knows no partition before
-            self._readers[topic] = (consumer, -1)
-        return self._readers[topic]
-
-    def _messages(self, topic: str, start: int, end: int) -> Iterator[Any]:
-        """Yield messages at offsets from `start` up to `end`; compacted topics may have fewer."""
-        consumer, at = self._reader(topic)
-        if start >= end:
-            return
-        if at != start:
-            consumer.assign([TopicPartition(topic, 0, start)])
-        at = start
-        while at < end:
-            batch = consumer.consume(min(end - at, 10_000), timeout=WAIT_SECONDS)
-            if not batch:
-                raise StoreError("Kafka gave no messages in time", where=f"{topic} from {at}")
-            for message in batch:
-                if message.error():
-                    raise StoreError(f"Kafka: {message.error()}", where=topic)
-                at = message.offset() + 1
-                if message.offset() < end:
-                    yield message
-        self._readers[topic] = (consumer, at if at == end else -1)
+        return max(ends)
 
     def _table(self, topic: str) -> dict[str, bytes]:
         """Read a compacted topic as what it is: a table."""
-        low, high = self._ends(topic)
-        return {message.key().decode(): message.value() for message in self._messages(topic, low, high)}
+        low, high = self._reader.ends(topic)
+        return {
+            message.key().decode(): message.value() for message in self._reader.messages(topic, low, high)
+        }

@@ -3,6 +3,7 @@
 One connection to this one node: settings and schema of another would be those of another log.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from cvs.capture.schema import QUERIES
 from cvs.errors import StoreError
 
 DRIVER_FAULTS = (NoHostAvailable, OperationTimedOut, ConnectionException, DriverException)
+FULL_ALARM = 0.7  # of cdc_total_space: time to act before the node does
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
@@ -26,10 +28,10 @@ class NodeSettings:
     """What a node says of itself, as far as capture depends on it."""
 
     host_id: str
-    release: str
     cdc_raw: Path
     cdc_enabled: bool
     blocks_writes: bool
+    on_repair: bool
     cdc_total_space: int
     sync: str
     compressed: bool
@@ -52,6 +54,34 @@ class NodeSettings:
         return found
 
 
+def node_settings(said: Mapping[str, str | None], *, host_id: str = "") -> NodeSettings:
+    """Read what a node's table of settings says."""
+    return NodeSettings(
+        host_id=host_id,
+        cdc_raw=Path(said.get("cdc_raw_directory") or "cdc_raw"),
+        cdc_enabled=said.get("cdc_enabled") == "true",
+        blocks_writes=said.get("cdc_block_writes", "true") == "true",
+        on_repair=said.get("cdc_on_repair_enabled", "true") == "true",
+        cdc_total_space=_bytes(said.get("cdc_total_space") or "0B"),
+        sync=said.get("commitlog_sync") or "periodic",
+        compressed=bool(said.get("commitlog_compression.class_name")),
+        encrypted=said.get("transparent_data_encryption_options.enabled") == "true",
+        access_mode=said.get("commitlog_disk_access_mode") or "",
+    )
+
+
+def fullness(settings: NodeSettings, taken: int) -> str:
+    """Say that cdc_raw fills up, and what the node does when it is full; nothing while there is room."""
+    if not settings.cdc_total_space or taken <= FULL_ALARM * settings.cdc_total_space:
+        return ""
+    then = (
+        "refuses writes to captured tables"
+        if settings.blocks_writes
+        else "deletes the oldest changes, and every view must be rebuilt"
+    )
+    return f"cdc_raw is {taken / settings.cdc_total_space:.0%} full: at 100% the node {then}"
+
+
 class NodeConnection:
     """A CQL connection to one node."""
 
@@ -64,20 +94,9 @@ class NodeConnection:
 
     def settings(self) -> NodeSettings:
         """Ask for identity and settings."""
-        me = self._rows("SELECT host_id, release_version FROM system.local")[0]
+        me = self._rows("SELECT host_id FROM system.local")[0]
         said = {row["name"]: row["value"] for row in self._rows("SELECT * FROM system_views.settings")}
-        return NodeSettings(
-            host_id=str(me["host_id"]),
-            release=me["release_version"],
-            cdc_raw=Path(said["cdc_raw_directory"] or "cdc_raw"),
-            cdc_enabled=said["cdc_enabled"] == "true",
-            blocks_writes=said.get("cdc_block_writes", "true") == "true",
-            cdc_total_space=_bytes(said.get("cdc_total_space") or "0B"),
-            sync=said["commitlog_sync"],
-            compressed=bool(said.get("commitlog_compression.class_name")),
-            encrypted=said.get("transparent_data_encryption_options.enabled") == "true",
-            access_mode=said.get("commitlog_disk_access_mode") or "",
-        )
+        return node_settings(said, host_id=str(me["host_id"]))
 
     def schema(self) -> dict[str, list[dict[str, Any]]]:
         """Ask for the rows of `system_schema`."""

@@ -1,19 +1,68 @@
-"""A feed by its name: a folder, or `kafka://host:port[,host:port]/topic`."""
+"""A feed by its name.
 
+    PATH                                                    a folder
+    kafka://HOST:PORT[,HOST:PORT]/TOPIC                     ours, in Kafka
+    outbox+kafka://HOST:PORT/TOPIC?cql=HOST[:PORT]          an application's outbox (`outbox.py`)
+    debezium+kafka://HOST:PORT/PREFIX?cql=HOST[:PORT]       topics of Debezium's Cassandra connector (`debezium.py`)
+
+The last two do not say what tables are like: any node of the cluster is asked, as CVS_CLUSTER_USERNAME with
+CVS_CLUSTER_PASSWORD if they are set.
+"""
+
+import os
+from collections.abc import Mapping
+from urllib.parse import parse_qs
+
+from cvs.capture.changes import TableDefinition
+from cvs.capture.debezium import Debezium
 from cvs.capture.folder import FolderFeed
 from cvs.capture.kafka import KafkaFeed
+from cvs.capture.node import NodeConnection
+from cvs.capture.outbox import Outbox
+from cvs.capture.schema import SYSTEM_KEYSPACES, SchemaBook
+from cvs.capture.topics import TopicsFeed
 from cvs.errors import SpecificationError
 
-KAFKA = "kafka://"
+CQL_PORT = 9042
+
+AnyFeed = FolderFeed | KafkaFeed | TopicsFeed
 
 
-def open_feed(name: str) -> FolderFeed | KafkaFeed:
+def open_feed(name: str) -> AnyFeed:
     """Open the feed that a name says."""
-    if not name.startswith(KAFKA):
+    scheme, separator, rest = name.partition("kafka://")
+    if not separator or scheme not in ("", "outbox+", "debezium+"):
         return FolderFeed(name)
-    bootstrap, _, topic = name.removeprefix(KAFKA).partition("/")
+    place, _, query = rest.partition("?")
+    bootstrap, _, topic = place.partition("/")
     if not bootstrap or not topic:
         raise SpecificationError(
             f"{name!r} names no feed", next_step="say kafka://host:port/topic, or the folder of a feed"
         )
-    return KafkaFeed(bootstrap, topic)
+    if not scheme:
+        return KafkaFeed(bootstrap, topic)
+    nodes = parse_qs(query).get("cql", [])
+    if len(nodes) != 1:
+        raise SpecificationError(
+            f"{name!r} does not say whom to ask for the tables",
+            next_step="end it with ?cql=host:port of a node",
+        )
+    definitions = _definitions(nodes[0])
+    if scheme == "outbox+":
+        return TopicsFeed(bootstrap, lambda found: found == topic, definitions, Outbox)
+    return TopicsFeed(
+        bootstrap, lambda found: found.removeprefix(f"{topic}.") in definitions, definitions, Debezium
+    )
+
+
+def _definitions(node: str) -> Mapping[str, TableDefinition]:
+    """Ask a node for all tables of users."""
+    host, _, port = node.partition(":")
+    user, password = (os.environ.get(f"CVS_CLUSTER_{name}", "") for name in ("USERNAME", "PASSWORD"))
+    connection = NodeConnection(host, int(port or CQL_PORT), username=user, password=password)
+    book = SchemaBook()
+    try:
+        book.load(connection.schema())
+    finally:
+        connection.close()
+    return {d.full_name: d for d in book.definitions.values() if d.keyspace not in SYSTEM_KEYSPACES}

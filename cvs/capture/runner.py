@@ -1,6 +1,5 @@
 """`cvs capture` as a loop: one node, one tail, one stream; ends cleanly, can be killed anywhere."""
 
-import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from cvs.capture.changes import TableDefinition
 from cvs.capture.clock import StreamClock
 from cvs.capture.feed import Feed, Head
 from cvs.capture.log import LogDecoder
-from cvs.capture.node import NodeConnection, NodeSettings
+from cvs.capture.node import NodeConnection, NodeSettings, fullness
 from cvs.capture.schema import SchemaBook
 from cvs.capture.tail import Tail
 from cvs.errors import MissingEnvironmentError, StoreError
@@ -19,7 +18,6 @@ from cvs.errors import MissingEnvironmentError, StoreError
 POLL_SECONDS = 0.005
 COLLECT_SECONDS = 10.0
 RETRY_SECONDS = 1.0
-FULL_ALARM = 0.7  # of cdc_total_space: time to act before the user's writes are refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +28,7 @@ class Status:
     head: Head
     counters: dict[str, int]
     cdc_bytes: int
-    cdc_bytes_max: int
-
-    @property
-    def alarm(self) -> str:
-        """Say what needs a person, or nothing."""
-        if self.cdc_bytes_max and self.cdc_bytes > FULL_ALARM * self.cdc_bytes_max:
-            share = self.cdc_bytes / self.cdc_bytes_max
-            return f"cdc_raw is {share:.0%} full: at 100% the node refuses writes to captured tables"
-        return ""
+    alarm: str  # what needs a person, or nothing
 
 
 class Capture:
@@ -104,16 +94,18 @@ class Capture:
             total += found
         return total
 
+    def finish(self) -> int:
+        """Take the rest of a node that runs no more and has left the cluster; end its stream."""
+        return self.tail.finish()
+
     def status(self) -> Status:
         """Say how it is doing."""
-        folder = self.tail.folder
-        limit = min(self.settings.cdc_total_space or 1 << 62, shutil.disk_usage(folder).total)
         return Status(
             stream=self.stream,
             head=self.tail.head,
             counters=dict(self.tail.counters + self.decoder.skipped),
             cdc_bytes=self.tail.behind(),
-            cdc_bytes_max=limit,
+            alarm=fullness(self.settings, self.tail.behind()),
         )
 
     def close(self) -> None:

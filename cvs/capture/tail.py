@@ -17,15 +17,15 @@ from pathlib import Path
 from cvs.capture.changes import Change, Kind
 from cvs.capture.clock import StreamClock
 from cvs.capture.decode import Entry
-from cvs.capture.feed import Feed, Head, Source
+from cvs.capture.feed import ENDED, Feed, Head, Source
 from cvs.capture.log import LogDecoder
 from cvs.capture.segment import MARKER_BYTES, read_header, section_end, segment_id
 from cvs.errors import HistoryError
 
 APPEND_CHANGES_MAX = 20_000
 HEADER_BYTES_MAX = 1 << 16
+BEFORE_DURABLE = "changes read before they were durable"
 SAME_RUN_IDS_MAX = 1000  # a node numbers its segments by one; a restart jumps by the milliseconds since
-FULL_WARNING = 0.7  # of cdc_total_space
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +132,27 @@ class Tail:
         self._missed_schema = False  # a segment was never seen: what it said of the schema must be asked for
         self.head: Head = feed.append(stream, [], source=_known_source(feed, stream), clock=0)
         self._at = self.head.source
+        self._resumed = self._at.offset > 0
+        self._is_last = False
+        if self.head.clock == ENDED:
+            raise HistoryError(
+                f"stream {stream!r} has ended: its node was said to have left the cluster",
+                next_step="if this node is back, capture it under another name (--stream)",
+            )
+
+    def finish(self) -> int:
+        """Take everything of a node that runs no more, to the end of its log, and end the stream."""
+        self._is_last = True
+        found = self.step(0)
+        if self._at.segment not in self._open:
+            raise HistoryError(
+                f"segment {self._at.segment}, where the stream stands, is not in this folder",
+                where=str(self.folder),
+                next_step="name the node's own cdc_raw with --cdc-raw; if it is lost: `cvs feed end`",
+            )
+        self.head = self._feed.append(self._stream, [], source=self._at, clock=ENDED)
+        self._leave(self._open.pop(self._at.segment))
+        return found
 
     def step(self, now: int) -> int:
         """Read what is there, append it, move the clock to `now` if nothing older is missing."""
@@ -198,26 +219,45 @@ class Tail:
         if self._missed_schema:
             self._ask_for_schema()
         segment = self._open[self._at.segment]
+        if self._resumed:
+            self._resumed = False
+            self._check_resumed(segment)
         newer = [number for number in self._open if number > segment.number]
         superseded = any(self._open[number].index() for number in newer)  # before the index below is read
         vanished = not segment.path.exists()
         index = segment.index()
-        closed = superseded or vanished or (index is not None and index.closed)
+        closed = self._is_last or superseded or vanished or (index is not None and index.closed)
         self._consumed = index is not None or not segment.had_index
         limit = segment.size if closed or self._eager else index.durable if index else 0
         marker = begin = self._at.offset or segment.start()
         if not marker:
             return bool(closed and newer)
         pending: list[Change] = []
+        durable = limit if closed or not self._eager else index.durable if index else 0
         for start, end in segment.sections(marker, limit):
             data = segment.read(start, end - start)
-            pending += self._decoder.decode(data, MARKER_BYTES, len(data), segment=segment.number, base=start)
+            found = self._decoder.decode(data, MARKER_BYTES, len(data), segment=segment.number, base=start)
+            if found and end > durable:
+                self.counters[BEFORE_DURABLE] += len(found)
+            pending += found
             marker = end
             if len(pending) >= APPEND_CHANGES_MAX:
                 pending = self._flush(pending, Source(segment.number, marker))
         if pending or marker != begin:  # an offset says: of this segment something was consumed
             self._flush(pending, Source(segment.number, marker))
         return bool(closed and newer)
+
+    def _check_resumed(self, segment: OpenSegment) -> None:
+        """Find out whether a crash of the machine took back what was read before it was durable (eager mode)."""
+        reached = segment.start()
+        for _, end in segment.sections(reached, self._at.offset):
+            reached = end
+        if reached < self._at.offset:
+            taken = f"segment {segment.number} was cut back from {self._at.offset} to {reached}"
+            reason = f"{taken}: changes that were read before they were durable never happened"
+            self.counters["gaps"] += 1
+            self._at = Source(segment.number, reached)
+            self._append([Change(Kind.GAP, "", origin=(segment.number, reached, 0), detail=reason)], self._at)
 
     def _flush(self, changes: list[Change], after: Source) -> list[Change]:
         """Append in portions; only the last one may name the place after them all."""
@@ -242,11 +282,14 @@ class Tail:
         if missing:
             self._missed(done.number, following, partly=False)
             self._missed_schema = True
+        self._leave(done)
+        return True
+
+    def _leave(self, done: OpenSegment) -> None:
         done.close()
         if self._delete:
             done.delete()
             self.counters["segments deleted"] += 1
-        return True
 
     def _beat(self, now: int, *, consumed: bool) -> int:
         """Move the stream's clock if it is due and everything older than `now` is in."""

@@ -15,6 +15,7 @@ from cvs.model.cql_type import CqlType, UserTypes, parse_type
 
 Value = Any  # because a column may hold any CQL value
 
+MULTI_CELL = ("list", "set", "map", "udt")  # unless frozen
 CUSTOM = CqlType(name="blob")  # named by its Java class, in single quotes: only that class knows more
 
 
@@ -26,6 +27,11 @@ def user_types_of(definition: TableDefinition) -> UserTypes:
 def type_of(text: str, user_types: UserTypes) -> CqlType:
     """Parse a column's type as `system_schema` spells it."""
     return CUSTOM if "'" in text else parse_type(text, user_types)
+
+
+def is_multi_cell(kind: CqlType) -> bool:
+    """Tell whether a column of this type has a cell an element."""
+    return kind.name in MULTI_CELL and not kind.frozen
 
 
 class Reader:

@@ -10,6 +10,7 @@ from cvs.capture.node import NodeConnection
 from cvs.capture.opening import open_feed
 from cvs.capture.runner import Capture, Status
 from cvs.cli.output import json_option, print_json, talk
+from cvs.errors import SpecificationError
 
 
 @click.command(name="capture")
@@ -24,6 +25,7 @@ from cvs.cli.output import json_option, print_json, talk
 @click.option("--eager", is_flag=True, help="Read before fsync: faster, but declares no level.")
 @click.option("--keep", is_flag=True, help="Leave consumed segments in cdc_raw.")
 @click.option("--once", is_flag=True, help="Take what the log has now, then end.")
+@click.option("--last", is_flag=True, help="The node has left and is stopped: take the rest, end its stream.")
 @json_option
 def command(
     name: str,
@@ -37,6 +39,7 @@ def command(
     eager: bool,
     keep: bool,
     once: bool,
+    last: bool,
     as_json: bool,
 ) -> None:
     """Follow a node's commit log; append every change of its captured tables to a feed.
@@ -45,10 +48,19 @@ def command(
     where the feed ends. Consumed segments are deleted from cdc_raw, so the node's limit is never reached
     while it runs.
 
+    A node that left (decommissioned, or dead and replaced) and is stopped: capture the rest of its folder with
+    --last, asking any other node for the schema; then no reader waits for its stream any more. If its disk is
+    lost, say so with `cvs feed end`.
+
     \b
-    Example:
+    Examples:
       cvs capture --node 127.0.0.1 --feed ./feed
+      cvs capture --last --node 127.0.0.2 --cdc-raw /var/lib/cassandra/cdc_raw --stream HOST_ID --feed ./feed
     """
+    if last and not (stream and cdc_raw):
+        raise SpecificationError(
+            "--last is about a node that cannot be asked", next_step="name its --stream and its --cdc-raw"
+        )
     feed = open_feed(name)
     connection = NodeConnection(address, port, username=username, password=password)
     wanted = (lambda definition: definition.capture and definition.full_name in tables) if tables else None
@@ -56,7 +68,9 @@ def command(
         connection, feed, stream=stream, folder=cdc_raw, eager=eager, delete=not keep, wanted=wanted
     )
     try:
-        if once:
+        if last:
+            capture.finish()
+        elif once:
             capture.catch_up()
         else:
             stop = threading.Event()

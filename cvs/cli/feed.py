@@ -1,4 +1,4 @@
-"""`cvs feed ls|cat|tail`: look into a feed."""
+"""`cvs feed ls|cat|tail|end`: look into a feed; end the stream of a node that is lost."""
 
 import sys
 import time
@@ -7,8 +7,9 @@ from typing import Any
 import click
 import msgspec
 
+from cvs.capture.changes import Change, Kind
 from cvs.capture.describe import describe
-from cvs.capture.feed import Feed
+from cvs.capture.feed import ENDED, Feed
 from cvs.capture.opening import open_feed
 from cvs.cli.output import console, json_option, print_json
 from cvs.errors import HistoryError
@@ -43,7 +44,7 @@ def list_streams(name: str, as_json: bool) -> None:
                 "first": feed.first(stream),
                 "next": head.position,
                 "clock": head.clock,
-                "age_ms": time.time_ns() // 1_000_000 - head.clock // 1000,
+                "age_ms": None if head.clock == ENDED else time.time_ns() // 1_000_000 - head.clock // 1000,
                 "source": f"{head.source.segment}:{head.source.offset}",
             }
         )
@@ -52,7 +53,8 @@ def list_streams(name: str, as_json: bool) -> None:
         return
     for row in rows:
         positions = f"positions {row['first']} to {row['next']}"
-        console().print(f"{row['stream']}  {positions}  clock {row['age_ms']} ms ago  log {row['source']}")
+        clock = "ended" if row["age_ms"] is None else f"clock {row['age_ms']} ms ago"
+        console().print(f"{row['stream']}  {positions}  {clock}  log {row['source']}")
 
 
 @command.command(name="cat")
@@ -84,6 +86,25 @@ def follow(name: str, stream: str, seconds: float | None, as_json: bool) -> None
         for one in _streams(feed, stream):
             at[one] = _print_from(feed, one, at.get(one, 0), sys.maxsize, as_json=as_json)
         time.sleep(0.05)
+
+
+@command.command(name="end")
+@click.argument("name", metavar="FEED")
+@click.option("--stream", required=True, help="The stream of the lost node (its host id).")
+def end(name: str, stream: str) -> None:
+    """End the stream of a node whose log is lost.
+
+    Readers wait for its clock no longer. What the node had not handed over is unknown, so a gap is said: every
+    view must be verified or rebuilt. If the node's disk is still there, `cvs capture --last` loses nothing.
+    """
+    feed = open_feed(name)
+    head = feed.head(_streams(feed, stream)[0])
+    if head.clock != ENDED:
+        gap = Change(
+            Kind.GAP, "", detail=f"the node is lost; its log was read up to segment {head.source.segment}"
+        )
+        feed.append(stream, [gap], source=head.source, clock=ENDED)
+    feed.close()
 
 
 def _streams(feed: Feed, wanted: str) -> list[str]:

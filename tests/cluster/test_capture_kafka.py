@@ -1,15 +1,21 @@
 """The Kafka feed on a real broker keeps the promises of the folder feed."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
-from cvs.capture.changes import Cell, Change, Column, ColumnKind, Kind, TableDefinition
+from cvs.capture.changes import Cell, Change, Column, ColumnKind, Kind, TableDefinition, encode_changes
 from cvs.capture.feed import Feed, Head, Source
 from cvs.capture.folder import FolderFeed
 from cvs.capture.kafka import KafkaFeed
-from cvs.errors import HistoryError
+from cvs.capture.messages import NOTHING
+from cvs.capture.outbox import Outbox
+from cvs.capture.topics import TopicsFeed
+from cvs.errors import HistoryError, SpecificationError
 from tests.cluster.broker import broker
 
 pytestmark = pytest.mark.cluster
@@ -89,7 +95,7 @@ def test_what_a_killed_producer_appended_without_a_head_is_not_seen_until_its_su
 ) -> None:
     first = KafkaFeed(bootstrap, "killed")
     first.append("n1", [change(0)], source=Source(7, 1), clock=1)
-    first._send("killed.n1", [(None, b"\x91" + _body(change(1)))])  # killed before the head
+    first._send("killed.n1", [(None, encode_changes([change(1)]))])  # killed before the head
     reader = KafkaFeed(bootstrap, "killed")
     assert reader.read("n1", 0, 10) == [change(0)]
     assert reader.head("n1").source == Source(7, 1), "the next producer goes on before the lost head"
@@ -100,7 +106,72 @@ def test_what_a_killed_producer_appended_without_a_head_is_not_seen_until_its_su
         feed.close()
 
 
-def _body(found: Change) -> bytes:
-    from cvs.capture.changes import encode_changes
+def test_a_second_producer_of_a_stream_fences_the_first(bootstrap: str) -> None:
+    """Two captures of one node: the later goes on, the other ends; nothing either wrote moves a position."""
+    first, reader = KafkaFeed(bootstrap, "fenced"), KafkaFeed(bootstrap, "fenced")
+    first.append("n1", [change(0)], source=Source(7, 1), clock=1)
+    second = KafkaFeed(bootstrap, "fenced")
+    second.append("n1", [change(1)], source=Source(7, 2), clock=2)
+    with pytest.raises(SpecificationError, match="another process"):
+        first.append("n1", [change(9)], source=Source(7, 1), clock=9)
+    assert reader.head("n1") == Head(2, 2, Source(7, 2)), "a fenced head is not seen"
+    second.append("n1", [change(2)], source=Source(7, 3), clock=3)
+    assert reader.read("n1", 0, 10) == [change(0), change(1), change(9), change(2)]
+    for feed in (first, second, reader):
+        feed.close()
 
-    return encode_changes([found])[1:]
+
+def send(
+    bootstrap: str, topic: str, messages: list[dict[str, Any] | None], *, transaction: bool = False
+) -> None:
+    """Fill a topic as an application does."""
+    settings = {"bootstrap.servers": bootstrap} | ({"transactional.id": "app"} if transaction else {})
+    producer = Producer(settings)
+    if transaction:
+        producer.init_transactions(30)
+        producer.begin_transaction()
+    for message in messages:
+        producer.produce(topic, None if message is None else json.dumps(message).encode(), partition=0)
+    producer.commit_transaction(30) if transaction else producer.flush(30)
+
+
+def outbox(bootstrap: str, topic: str) -> TopicsFeed:
+    return TopicsFeed(bootstrap, lambda name: name == topic, {"shop.orders": TABLE}, Outbox)
+
+
+def write(number: int, time: int) -> dict[str, Any]:
+    return {"table": "shop.orders", "time": time, "op": "insert", "key": {"id": number}}
+
+
+def test_an_outbox_is_a_feed_with_a_change_a_position(bootstrap: str) -> None:
+    """Heartbeats, Kafka tombstones and the markers of a transaction stand at positions too, and change nothing."""
+    KafkaFeed(bootstrap)._make("app.outbox", compacted=False)
+    send(bootstrap, "app.outbox", [write(1, 10), {"clock": 15}, None])
+    send(bootstrap, "app.outbox", [write(2, 20)], transaction=True)
+    send(bootstrap, "app.outbox", [write(3, 30)])
+    feed = outbox(bootstrap, "app.outbox")
+    assert feed.streams() == ["app.outbox:0"]
+    assert feed.head("app.outbox:0") == Head(6, 30, Source(0, 6))
+    changes = feed.read("app.outbox:0", 0, 100)
+    keys = [int.from_bytes(c.key, "big") if c != NOTHING else 0 for c in changes]
+    assert keys == [1, 0, 0, 2, 0, 3]
+    assert feed.definition(changes[0].definition) == TABLE
+    for start in range(6):
+        assert feed.read("app.outbox:0", start, 2) == changes[start : start + 2]
+    send(bootstrap, "app.outbox", [write(4, 40)], transaction=True)
+    assert feed.read("app.outbox:0", 6, 10)[1:] == [NOTHING], "also where a marker is the last thing"
+    with pytest.raises(SpecificationError, match="filled by others"):
+        feed.append("app.outbox:0", [], source=Source(), clock=0)
+    feed.close()
+
+
+def test_a_message_that_cannot_be_read_says_where_it_stands(bootstrap: str) -> None:
+    KafkaFeed(bootstrap)._make("bad.outbox", compacted=False)
+    send(bootstrap, "bad.outbox", [write(1, 10), {"table": "shop.none", "time": 1, "op": "insert"}])
+    feed = outbox(bootstrap, "bad.outbox")
+    with pytest.raises(HistoryError, match=r"no table shop.none[\s\S]*bad.outbox:0, offset 1"):
+        feed.read("bad.outbox:0", 0, 10)
+    KafkaFeed(bootstrap)._make("compacted.outbox", compacted=True)
+    with pytest.raises(SpecificationError, match="compacted"):
+        outbox(bootstrap, "compacted.outbox").streams()
+    feed.close()

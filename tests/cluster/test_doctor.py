@@ -52,7 +52,10 @@ def test_an_unreachable_cluster_is_a_problem_and_the_machine_is_still_checked() 
 def test_a_node_of_ours_is_healthy(cassandra_node: Node) -> None:
     code, result, _ = doctor(cassandra_node.address)
     assert code == 0, result
-    assert {k: v for k, v in graded(result).items() if k in ("cluster", "version", "paxos", "clocks")} == {
+    wanted = ("cluster", "version", "paxos", "clocks", "commit log", "commit log sync")
+    assert {k: v for k, v in graded(result).items() if k in wanted} == {
+        "commit log": "ok",
+        "commit log sync": "ok",
         "cluster": "ok",
         "version": "ok",
         "paxos": "ok",
@@ -89,7 +92,8 @@ def test_a_stock_node_is_told_what_to_mend(stock_node: Node) -> None:
     code, result, said = doctor(
         stock_node.address, CVS_CLUSTER_USERNAME="cassandra", CVS_CLUSTER_PASSWORD="cassandra"
     )
-    assert code == 0, result
+    assert code == 1, result
+    assert [f["about"] for f in result["findings"] if f["grade"] == "problem"] == ["commit log"]
     assert graded(result)["permissions"] == "ok"
     assert next(f for f in result["findings"] if f["about"] == "paxos")["restart"] is True
     expected = "\n".join(result["expect"])

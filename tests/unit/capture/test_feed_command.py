@@ -17,7 +17,7 @@ from cvs.capture.changes import (
     Range,
     TableDefinition,
 )
-from cvs.capture.feed import Source
+from cvs.capture.feed import ENDED, Head, Source
 from cvs.capture.folder import FolderFeed
 from cvs.cli import run
 
@@ -54,6 +54,7 @@ def folder(tmp_path: Path) -> Path:
     deletion = Change(Kind.RANGE_DELETION, table, ONE, deletion=Deletion(9, 1), range=span)
     gap = Change(Kind.GAP, "", detail="segments 5 to 6 are gone unread")
     feed.append("n1", [row, deletion, gap], source=Source(5, 100), clock=10)
+    feed.close()
     return tmp_path
 
 
@@ -93,3 +94,14 @@ def test_no_feed_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_tail_shows_only_what_comes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["feed", "tail", str(folder), "--for", "0.1"]) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_the_stream_of_a_lost_node_ends_with_a_gap(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):  # said twice, ended once
+        assert run(["feed", "end", str(folder), "--stream", "n1"]) == 0
+    feed = FolderFeed(folder)
+    assert feed.head("n1") == Head(4, ENDED, Source(5, 100))
+    (gap,) = feed.read("n1", 3, 10)
+    assert (gap.kind, "up to segment 5" in gap.detail) == (Kind.GAP, True)
+    assert run(["feed", "ls", str(folder)]) == 0
+    assert "positions 0 to 4  ended" in capsys.readouterr().out

@@ -7,11 +7,12 @@ import pytest
 
 from cvs.capture.changes import Kind
 from cvs.capture.clock import StreamClock
-from cvs.capture.feed import Source
+from cvs.capture.feed import ENDED, Source
 from cvs.capture.folder import FolderFeed
 from cvs.capture.segment import DamagedSegmentError
-from cvs.capture.tail import Tail
-from tests.unit.capture.segments import PAYLOADS, RECORDED, SEGMENT, decoder, header, segment
+from cvs.capture.tail import BEFORE_DURABLE, Tail
+from cvs.errors import HistoryError
+from tests.unit.capture.segments import PAYLOADS, RECORDED, SEGMENT, decode, decoder, header, segment
 
 CHANGES = len(RECORDED["expected"])
 
@@ -40,12 +41,10 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path / "cdc_raw")
 
 
-def tail_of(
-    folder: Folder, feed: FolderFeed, *, blocks_writes: bool = True, acknowledges: bool = True
-) -> Tail:
+def tail_of(folder: Folder, feed: FolderFeed, *, acknowledges: bool = True, **options: bool) -> Tail:
     log = decoder()
     clock = StreamClock(acknowledges_after_sync=acknowledges, counts=log.counts)
-    return Tail(folder.path, feed=feed, stream="n1", decoder=log, clock=clock, blocks_writes=blocks_writes)
+    return Tail(folder.path, feed=feed, stream="n1", decoder=log, clock=clock, **options)
 
 
 def data_of(number: int, *payloads: bytes) -> bytes:
@@ -199,3 +198,59 @@ def test_a_folder_without_segments_waits(folder: Folder, tmp_path: Path) -> None
     assert tail.step(1) == 0
     folder.put(SEGMENT, header() + bytes(100), None)
     assert tail.step(2) == 0
+
+
+def test_the_rest_of_a_node_that_left_is_taken_and_its_stream_ends(folder: Folder, tmp_path: Path) -> None:
+    """Nobody moves the index any more: the log is read to its end, and no watermark waits for the stream."""
+    feed = FolderFeed(tmp_path / "feed")
+    folder.put(SEGMENT, data_of(SEGMENT, *PAYLOADS[:7]), "30\nCOMPLETED")
+    folder.put(SEGMENT + 1, data_of(SEGMENT + 1, *PAYLOADS[7:]), "0")
+    tail = tail_of(folder, feed)
+    tail.step(5)
+    assert tail.head.position < CHANGES
+    tail.finish()
+    assert (tail.head.position, tail.head.clock) == (CHANGES, ENDED)
+    assert folder.names() == []
+    with pytest.raises(HistoryError, match="has ended"):
+        tail_of(folder, feed)
+
+
+def test_a_stream_is_not_ended_from_another_folder(folder: Folder, tmp_path: Path) -> None:
+    feed = FolderFeed(tmp_path / "feed")
+    folder.put(SEGMENT, data_of(SEGMENT, PAYLOADS[0]), "9999")
+    tail = tail_of(folder, feed)
+    tail.step(1)
+    tail.close()
+    empty = tail_of(Folder(tmp_path / "other"), feed)
+    with pytest.raises(HistoryError, match="not in this folder"):
+        empty.finish()
+    assert feed.head("n1").clock < ENDED
+
+
+@pytest.mark.parametrize("synced", range(4))
+def test_what_eager_mode_loses_when_the_machine_crashes_is_said(
+    folder: Folder, tmp_path: Path, synced: int
+) -> None:
+    """The window of eager mode: what was read behind the last fsync. A crash takes it back; a gap says so."""
+    feed = FolderFeed(tmp_path / "feed")
+    whole = data_of(SEGMENT, *PAYLOADS[:3])
+    durable = data_of(SEGMENT, *PAYLOADS[:synced])
+    folder.put(SEGMENT, whole, str(len(durable) - 64) if synced else None)
+    eager = tail_of(folder, feed, eager=True)
+    eager.step(1)
+    before = eager.head.position
+    ahead = eager.counters[BEFORE_DURABLE]
+    assert before == len(decode(whole))
+    assert ahead == before - len(decode(durable)), "the window is counted while it stands"
+    eager.close()
+    folder.put(
+        SEGMENT, durable[:-64] + bytes(len(whole) - len(durable) + 64), None
+    )  # cut back to the last fsync
+    folder.put(SEGMENT + 1, data_of(SEGMENT + 1, PAYLOADS[4]), "9999")
+    again = tail_of(folder, feed, eager=True)
+    again.step(2)
+    kinds = [change.kind for change in feed.read("n1", before, 100)]
+    assert kinds.count(Kind.GAP) == again.counters["gaps"] == (ahead > 0)
+    assert len(kinds) - kinds.count(Kind.GAP) == len(
+        decode(data_of(SEGMENT + 1, PAYLOADS[4]), number=SEGMENT + 1)
+    )

@@ -1,0 +1,147 @@
+"""Kafka topics that others fill, as a feed: an outbox, or Debezium's topics. Read only.
+
+A partition is a stream, `topic:partition`, and a message's offset is its position. Positions are dense: where the
+topic has no message (a transaction's marker) or one that says nothing (a heartbeat, a Kafka tombstone), a change
+stands that changes nothing. Retention is the owner's: a hold cannot be honoured, and a reader that comes too late
+is told so. A compacted topic has lost changes and is refused.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from cvs.capture.changes import Change, TableDefinition
+from cvs.capture.feed import Head, Source
+from cvs.capture.folder import reference_of
+from cvs.capture.kafka_reader import WAIT_SECONDS, TopicReader
+from cvs.capture.messages import NOTHING, ChangeMaker
+from cvs.errors import CvsError, HistoryError, SpecificationError
+
+Told = TypeVar("Told")
+
+
+class Reading(Protocol):
+    """A format of messages."""
+
+    def change(self, data: bytes | None, offset: int) -> Change:
+        """Return what a message changes."""
+
+    def clock(self, data: bytes | None) -> int:
+        """Return the moment a message says its partition has reached."""
+
+
+class TopicsFeed:
+    """Topics of others, read as a feed (`feed.Feed`)."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        wanted: Callable[[str], bool],
+        definitions: Mapping[str, TableDefinition],
+        reading: Callable[[dict[str, ChangeMaker]], Reading],
+    ) -> None:
+        """Read the topics that `wanted` chooses; `definitions` by full table name."""
+        makers = {name: ChangeMaker(found, reference_of(found)) for name, found in definitions.items()}
+        self._definitions = {maker.reference: maker.definition for maker in makers.values()}
+        self._reading = reading(makers)
+        self._wanted = wanted
+        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+        self._reader = TopicReader(bootstrap)
+        self._checked: set[str] = set()
+
+    def streams(self) -> list[str]:
+        """Name the partitions of the topics, sorted."""
+        topics = self._admin.list_topics(timeout=WAIT_SECONDS).topics
+        found = [name for name in topics if self._wanted(name)]
+        for name in found:
+            self._refuse_compacted(name)
+        return sorted(f"{name}:{number}" for name in found for number in topics[name].partitions)
+
+    def head(self, stream: str) -> Head:
+        """Return the end of a partition; the clock is what its last message says."""
+        topic, partition = _split(stream)
+        low, high = self._reader.ends(topic, partition)
+        clock = 0
+        for message in self._reader.messages(topic, max(low, high - 1), high, partition):
+            clock = self._told(stream, message.offset(), lambda: self._reading.clock(message.value()))  # noqa: B023
+        return Head(high, clock, Source(0, high))
+
+    def first(self, stream: str) -> int:
+        """Return the oldest offset still kept."""
+        return self._reader.ends(*_split(stream))[0]
+
+    def read(self, stream: str, start: int, limit: int) -> list[Change]:
+        """Return what is at `start`, `start + 1`, ...: one change a position."""
+        topic, partition = _split(stream)
+        low, high = self._reader.ends(topic, partition)
+        end = min(high, start + limit)
+        if start < low and start < end:
+            raise HistoryError(
+                f"position {start} of stream {stream!r} is no longer kept",
+                where=topic,
+                next_step="the views of this consumer must be rebuilt; raise the topic's retention",
+            )
+        found: list[Change] = []
+        for message in self._reader.messages(topic, start, end, partition):
+            offset, data = message.offset(), message.value()
+            found += [NOTHING] * (offset - start - len(found))
+            found.append(self._told(stream, offset, lambda: self._reading.change(data, offset)))  # noqa: B023
+        return found + [NOTHING] * (max(0, end - start) - len(found))
+
+    def definition(self, reference: str) -> TableDefinition:
+        """Return the definition a change names: the table as it was when this feed was opened."""
+        if reference not in self._definitions:
+            raise HistoryError(f"the feed has no definition {reference}", next_step="open the feed again")
+        return self._definitions[reference]
+
+    def hold(self, consumer: str, positions: Mapping[str, int]) -> None:
+        """Do nothing: retention is the topics' own."""
+
+    def define(self, definition: TableDefinition) -> str:
+        """Refuse: others fill these topics."""
+        raise _read_only()
+
+    def append(self, stream: str, changes: Sequence[Change], *, source: Source, clock: int) -> Head:
+        """Refuse: others fill these topics."""
+        raise _read_only()
+
+    def collect(self) -> int:
+        """Do nothing: retention is the topics' own."""
+        return 0
+
+    def close(self) -> None:
+        """End the connections."""
+        self._reader.close()
+
+    def _refuse_compacted(self, topic: str) -> None:
+        if topic in self._checked:
+            return
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        (answer,) = self._admin.describe_configs([resource]).values()
+        if "compact" in answer.result(WAIT_SECONDS)["cleanup.policy"].value:
+            raise SpecificationError(
+                f"topic {topic} is compacted: changes of it are lost", next_step="set cleanup.policy=delete"
+            )
+        self._checked.add(topic)
+
+    @staticmethod
+    def _told(stream: str, offset: int, read: Callable[[], Told]) -> Told:
+        """Say where a message stands that cannot be read."""
+        try:
+            return read()
+        except CvsError as refusal:
+            raise HistoryError(
+                refusal.what, where=f"{stream}, offset {offset}", next_step=refusal.next_step
+            ) from refusal
+
+
+def _split(stream: str) -> tuple[str, int]:
+    topic, _, number = stream.rpartition(":")
+    if not topic or not number.isdigit():
+        raise HistoryError(f"the feed has no stream {stream!r}")
+    return topic, int(number)
+
+
+def _read_only() -> SpecificationError:
+    return SpecificationError("this feed is filled by others", next_step="append to a folder or to kafka://")
