@@ -14,6 +14,7 @@ from cvs.checker.verdict import Budget, Cut, Verdict
 from cvs.model.identity import identity
 from cvs.model.levels import Level
 from cvs.model.recompute import bag, recompute
+from cvs.model.views import BaseTable
 from cvs.programs.machine import Key, Row
 from cvs.simulate.faulty_store import State
 from cvs.simulate.world import Timeline
@@ -59,7 +60,7 @@ class Judgement:
 
 def judged(world: Seen, shape: ViewClass) -> Judgement:
     """Judge one settled run of a view class."""
-    return judged_by(world, partial(view_of, shape), tuple(shape.domains))
+    return judged_by(world, partial(view_of, shape, tables=shape.tables), tuple(shape.domains))
 
 
 def judged_by(
@@ -96,7 +97,7 @@ def judged_by(
         level, pairs_only = _level(tops, _of(meaning, candidate), seen)
         if level.rank < lowest.rank:
             lowest, worst, pairs = level, candidate, pairs_only
-    view, _ = _level(tops, lambda cut: frozenset(meaning(cut).items()), wholes)
+    view, _ = _level(tops, lambda cut: frozenset(meaning(cut).items()), wholes, pairs=False)
     return Judgement(record=lowest, view=view, worst=worst, pairwise_only=pairs)
 
 
@@ -104,7 +105,9 @@ def _of(meaning: Callable[[Cut], View], key: Key) -> Callable[[Cut], Hashable]:
     return lambda cut: meaning(cut).get(key)
 
 
-def _level(tops: Cut, meaning: Callable[[Cut], Hashable], seen: list[Hashable]) -> tuple[Level, bool]:
+def _level(
+    tops: Cut, meaning: Callable[[Cut], Hashable], seen: list[Hashable], *, pairs: bool = True
+) -> tuple[Level, bool]:
     problem = Problem(tops=tops, meaning=meaning, states=_without_repetitions(seen))
 
     def holds(question: Callable[[Problem, Budget], tuple[Verdict, Any]]) -> bool:
@@ -115,7 +118,7 @@ def _level(tops: Cut, meaning: Callable[[Cut], Hashable], seen: list[Hashable]) 
     if holds(chain):
         return (Level.COMPLETE if holds(complete) else Level.STRONG), False
     if holds(weak):
-        return Level.WEAK, holds(pairwise)
+        return Level.WEAK, pairs and holds(pairwise)
     return Level.CONVERGED, False
 
 
@@ -145,12 +148,15 @@ def _meaning(world: Seen, view_of_base: ViewOf, tables: Collection[str]) -> tupl
     return meaning, tuple(len(line) - 1 for line in lines)
 
 
-def view_of(shape: ViewClass, base: Mapping[str, list[Row]]) -> View:
-    """Return the view records of a base state in comparable form, by view key."""
+def view_of(
+    shape: ViewClass, base: Mapping[str, list[Row]], *, tables: Mapping[str, BaseTable] | None = None
+) -> View:
+    """Return the view records of a base state in comparable form, by view key; `tables` are the shape's own."""
+    tables = tables or shape.tables
     if shape.record_key is None:
-        return {key: form(row) for key, row in recompute(shape.definition, base, shape.tables).items()}
+        return {key: form(row) for key, row in recompute(shape.definition, base, tables).items()}
     groups: dict[Key, list[Row]] = {}
-    for row in bag(shape.definition.relation, base, shape.tables):
+    for row in bag(shape.definition.relation, base, tables):
         groups.setdefault(_record_of(shape.record_key, row), []).append(row)
     return {key: form({"rows": tuple(rows)}) for key, rows in groups.items()}
 
