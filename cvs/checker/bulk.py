@@ -8,7 +8,7 @@ each base record was absorbed one by one in the recorded order, and nothing was 
 called. Then it is complete, in the recorded order, without future. All others are left to the exact judge.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,10 +44,16 @@ class Bulk:
 
 
 def bulk_of(
-    headers: Iterable[ev.RunStarted], definition: Definitions, tables: Mapping[str, BaseTable]
+    headers: Iterable[ev.RunStarted],
+    definition: Definitions,
+    tables: Mapping[str, BaseTable],
+    owned: Callable[[str, Sequence[Any]], bool] | None = None,
 ) -> Bulk:
-    """Recognize the views of a run; a view the bulk path does not know is none of its readers."""
-    records, by_table = Numbering(), dict[str, list[BaseRows]]()
+    """Recognize the views of a run; a view the bulk path does not know is none of its readers.
+
+    View records that are not `owned` are of another part: nothing contributes to them here.
+    """
+    records, by_table = Numbering(owned), dict[str, list[BaseRows]]()
     bases, shown = dict[str, BaseRows](), dict[str, ViewRows]()
     for view in (v for start in headers for v in start.views):
         name = str(view.get("name", ""))

@@ -68,21 +68,28 @@ def judge(
     views: Iterable[str] | None = None,
     reference: str = "writers",
     whole: bool = True,
+    owned: Callable[[str, Key], bool] = lambda _view, _key: True,
 ) -> Judgement:
     """Judge a replayed run; `budget` is the number of steps one question may take.
 
-    `whole` off judges the view records only: of a part of a run.
+    `whole` off judges the view records only, and of them those that are `owned`: of a part of a run.
     """
     wanted = set(views) if views is not None else set(run.views)
     judgement = Judgement(run=run, reference=reference)
     for view in run.views.values():
         if view.name in wanted:
-            _judge_view(view, meanings(view), judgement, budget, whole=whole)
+            _judge_view(view, meanings(view), judgement, budget, whole=whole, owned=owned)
     return judgement
 
 
 def _judge_view(
-    view: ViewRun, meaning: Meaning | None, judgement: Judgement, budget: int, *, whole: bool
+    view: ViewRun,
+    meaning: Meaning | None,
+    judgement: Judgement,
+    budget: int,
+    *,
+    whole: bool,
+    owned: Callable[[str, Key], bool],
 ) -> None:
     run = judgement.run
     attempts = {a.event: a for record in view.records.values() for a in record.attempts}
@@ -100,6 +107,8 @@ def _judge_view(
     for subject, epochs in subjects_of(view, index, judgement):
         if subject.granularity != "record" and not whole:
             break
+        if subject.key is not None and not owned(view.name, subject.key):
+            continue
         lineage = lineage_of(subject, epochs, index) if epochs else follow(subject, attempts, index)
         judged = judge_subject(subject, lineage, index=index, run=run, budget=budget)
         judgement.judged.append(judged)
@@ -160,8 +169,7 @@ Judgeable = tuple[Subject, list[Epoch | None]]
 
 def subjects_of(view: ViewRun, index: Index, judgement: Judgement) -> Iterable[Judgeable]:
     """List what is to be judged of one view; what snapshots saw comes with the epochs they name."""
-    written = any(record.attempts for record in view.records.values())
-    if not written:
+    if view.name not in judgement.run.written:
         yield from ((subject, []) for subject in _subjects_from_reads(view))
         snapshots = snapshots_of(view, judgement.run, {})
         if snapshots is not None:

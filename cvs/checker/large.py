@@ -4,6 +4,7 @@ The whole view of a large run is judged by lineage alone: if all its records are
 where one base update was absorbed by two view records at two moments; otherwise it is undecided and says why.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -37,9 +38,9 @@ def judge_large(
         return None
     judgement = _rest(events, meanings, accepted, budget)
     judgement.run = _header(columns)
-    for view, key in accepted.names:
+    for view, count in Counter(view for view, _ in accepted.names).items():
         judgement.findings += [
-            Finding(property=name, verdict=Verdict.HOLDS, view=view, key=key, tier="lineage")
+            Finding(property=name, verdict=Verdict.HOLDS, view=view, tier="lineage", count=count)
             for name in PROVED
         ]
     measure = {"versions": accepted.versions_behind, "nanoseconds": accepted.nanoseconds_behind}

@@ -139,6 +139,7 @@ class Run:
     quiescent: bool = False
     has_checkpoint: bool = False
     has_base_log: bool = False
+    written: set[str] = field(default_factory=set)  # views whose test-and-sets are recorded
     events: int = 0
     first_time: int = 0
     last_time: int = 0
@@ -224,6 +225,7 @@ class _Replayer:
             last_event=number,
         )
         self.writes[event.process, event.operation] = attempt
+        self.run.written.add(event.view)
         _record(self.run, event.view, attempt.key).attempts.append(attempt)
 
     def _write_returned(self, number: int, event: ev.TestAndSetReturned) -> None:

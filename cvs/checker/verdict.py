@@ -66,6 +66,7 @@ class Finding:
     reason: str = ""
     event: int | None = None
     witness: Witness | None = None
+    count: int = 1  # of how many subjects this is said, where they are not named one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

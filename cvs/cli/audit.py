@@ -26,6 +26,10 @@ from cvs.report.text import screen
 @click.option("--expect", metavar="LEVEL", help="The level every view record must have.")
 @click.option("--expect-view", metavar="LEVEL", help="The level every whole view must have.")
 @click.option("--expect-snapshots", metavar="LEVEL", help="The level snapshots of a whole view must have.")
+@click.option(
+    "--from", "start", type=float, help="Seconds from the first event: begin at the last rest before."
+)
+@click.option("--to", "end", type=float, help="Seconds from the first event: what came later is not there.")
 @click.option("--view", "views", multiple=True, metavar="V", help="Judge this view only; may be repeated.")
 @click.option("--finding", metavar="F", help="Tell all about one property.")
 @click.option(
@@ -44,6 +48,8 @@ def command(
     expect: str | None,
     expect_view: str | None,
     expect_snapshots: str | None,
+    start: float | None,
+    end: float | None,
     views: tuple[str, ...],
     finding: str | None,
     reference: str,
@@ -59,6 +65,7 @@ def command(
         "views": views or None,
         "reference": reference,
         "budget": budget,
+        "window": (start, end),
     }
     if diff:
         return _diff(runs, options, as_json=as_json)

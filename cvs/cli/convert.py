@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from cvs.checker.export import jepsen_edn
 from cvs.cli.output import console, json_option, print_json
 from cvs.errors import HistoryError, SpecificationError
 from cvs.history import codec, merge, parquet, validate
@@ -20,8 +21,8 @@ PARQUET_MAGIC = b"PAR1"
     help="""Check histories, list everything wrong with them, and write them as one file.
 
     RUN are the files of one run's processes (NDJSON, plain or gzip or zstd, or Parquet), or a folder of them.
-    The form of the output follows its name: .ndjson, .ndjson.gz, .ndjson.zst or .parquet; without --to the
-    histories are only checked.
+    The form of the output follows its name: .ndjson, .ndjson.gz, .ndjson.zst, .parquet, or .edn (the test-and-sets
+    as Jepsen's registers, for Knossos and Elle); without --to the histories are only checked.
 
     \b
     Example:
@@ -107,6 +108,8 @@ def _write(target: Path, events: Iterable[Any]) -> None:
     try:
         if target.suffix == ".parquet":
             _write_parquet(target, events)
+        elif target.suffix == ".edn":
+            target.write_text("".join(f"{line}\n" for line in jepsen_edn(list(events))), encoding="utf-8")
         else:
             target.write_bytes(codec.packed_bytes(codec.history_bytes(events), target.name))
     except OSError as refusal:

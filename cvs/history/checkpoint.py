@@ -37,6 +37,27 @@ def rolled(events: Sequence[ev.AnyEvent]) -> list[ev.AnyEvent]:
     )
 
 
+def window(events: Sequence[ev.AnyEvent], *, start: int | None, end: int | None) -> list[ev.AnyEvent]:
+    """Return what happened up to `end`, from the last rest at or before `start` on, a checkpoint before it.
+
+    An operation that had not returned by then is unknown, as it was for everybody at that time.
+    """
+    kept = [event for event in events if end is None or event.time <= end]
+    if start is None or not kept:
+        return kept
+    points = [n for n, event in enumerate(kept) if isinstance(event, ev.Quiescent) and event.time <= start]
+    for point in reversed(points):
+        if not _why_not(kept[: point + 1]):
+            return _cut(kept, point)
+    first = kept[0].time
+    if start <= first:
+        return kept
+    raise AssumptionError(
+        f"no rest in the first {(start - first) / 1e9:.3f} s of this history: nothing before can be left out",
+        next_step="judge it from its beginning, or let the recorder write quiescent events",
+    )
+
+
 def _why_not(events: Iterable[ev.AnyEvent]) -> str:
     """Say what is in flight or unknown at the end of some events; nothing if they end at rest."""
     open_calls: dict[Operation, str] = {}

@@ -89,14 +89,19 @@ def packed_column(signatures: Sequence[ev.Scalars | None]) -> Integers:
 
 
 class Numbering(dict[Any, int]):
-    """Numbers pairs of a name and a key in the order of their first appearance; equal keys get one number."""
+    """Numbers pairs of a name and a key in the order of their first appearance; equal keys get one number.
 
-    def __init__(self) -> None:
+    Those that are not `owned` get NONE.
+    """
+
+    def __init__(self, owned: Callable[[str, ev.Key], bool] | None = None) -> None:
         super().__init__()
         self.known: dict[Name, int] = {}
+        self.owned = owned
 
     def __missing__(self, raw: Name) -> int:
-        number = self.known.setdefault((raw[0], key_identity(raw[1])), len(self.known))
+        mine = self.owned is None or self.owned(*raw)
+        number = self.known.setdefault((raw[0], key_identity(raw[1])), len(self.known)) if mine else NONE
         self[raw] = number
         return number
 

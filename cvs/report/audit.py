@@ -1,7 +1,7 @@
 """The audit as one call: read, replay, judge, summarize. Commands and tests enter here."""
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from cvs.checker.reference import REFERENCES
 from cvs.checker.replay import ViewRun, replay
 from cvs.checker.search import linearizable
 from cvs.errors import SpecificationError
+from cvs.history.checkpoint import window as window_of
 from cvs.history.columns import NotColumnarError
 from cvs.history.events import RunStarted
 from cvs.model.definitions import table_from_json, view_from_json
@@ -37,31 +38,44 @@ def audit(
     reference: str = "writers",
     budget: int = BUDGET,
     bulk: bool = True,
+    window: tuple[float | None, float | None] = (None, None),
 ) -> tuple[Document, Judgement | None]:
     """Judge one run of files; a history of another system has registers only, and no judgement of levels.
 
-    `bulk` off keeps every operation of a large run in hand, for a picture.
+    `bulk` off keeps every operation of a large run in hand, for a picture. `window`: seconds from the first event.
     """
-    for level in (expected or {}).values():
-        if not known_level(level):
-            raise SpecificationError(
-                f"no level is called {level!r}", next_step="converged, weak, strong, complete"
-            )
+    require_levels(expected or {})
     if reference not in REFERENCES:
         raise SpecificationError(f"no reference is called {reference!r}", next_step=" or ".join(REFERENCES))
     with _no_collection():
         sources = sources_of(paths)
         judgement = None
-        if bulk and views is None and reference == "writers":
+        if bulk and views is None and reference == "writers" and window == (None, None):
             judgement = _in_bulk(sources, budget)
         if judgement is None:
             run = loaded(sources)
             if run.foreign is not None:
                 return _foreign(run, run.foreign, budget)
-            judgement = judge_events(run.events, views=views, reference=reference, budget=budget)
+            events = run.events if window == (None, None) else _within(run.events, window)
+            judgement = judge_events(events, views=views, reference=reference, budget=budget)
         judgement.run.name = judgement.run.name or Path(sources[0].file).stem
         files = [source.described for source in sources]
         return summarize(judgement, files, expected or {}), judgement
+
+
+def _within(events: list[Any], seconds: tuple[float | None, float | None]) -> list[Any]:
+    first = events[0].time
+    start, end = (None if s is None else first + round(s * 1e9) for s in seconds)
+    return window_of(events, start=start, end=end)
+
+
+def require_levels(expected: Mapping[str, str]) -> None:
+    """Refuse an expectation that is no level."""
+    for level in expected.values():
+        if not known_level(level):
+            raise SpecificationError(
+                f"no level is called {level!r}", next_step="converged, weak, strong, complete"
+            )
 
 
 def _in_bulk(sources: list[Source], budget: int) -> Judgement | None:

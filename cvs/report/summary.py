@@ -80,7 +80,7 @@ def _granularity(judgement: Judgement, name: str, places: dict[Any, Judged]) -> 
     return {
         "granularity": name,
         "level": {"proved": level.proved, "not_refuted": level.not_refuted},
-        "subjects": sum(1 for j in judgement.judged if j.subject.granularity == name),
+        "subjects": max((p["holds"] + p["violated"] + p["undecided"] for p in properties), default=0),
         "properties": properties,
     }
 
@@ -91,9 +91,7 @@ def _property(name: str, findings: list[Finding], places: dict[Any, Judged]) -> 
     document: Document = {
         "property": name,
         "verdict": worst_one.verdict.value,
-        "holds": sum(f.verdict is Verdict.HOLDS for f in findings),
-        "violated": sum(f.verdict is Verdict.VIOLATED for f in findings),
-        "undecided": sum(f.verdict is Verdict.UNDECIDED for f in findings),
+        **{v.value: sum(f.count for f in findings if f.verdict is v) for v in Verdict},
         "worst": finding_document(worst_one, places),
         "findings": [finding_document(f, places) for f in ranked if f.verdict is not Verdict.HOLDS],
     }
