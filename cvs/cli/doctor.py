@@ -52,18 +52,19 @@ def examine(settings: Settings) -> Examined:
     """Connect, or remember why that failed: the checks that need no cluster still run."""
     address = cluster_address(settings)
     session: CassandraSession | None = CassandraSession(address)
-    unreachable = ""
+    unreachable = way_in = ""
     try:
         assert session is not None
         _ = session.driver
     except CvsError as refusal:
-        session, unreachable = None, refusal.what
+        session, unreachable, way_in = None, refusal.what, refusal.next_step
     return Examined(
         address=address,
         session=session,
         state_keyspace=settings.views.state_keyspace,
         published_keyspace=settings.views.published_keyspace,
         unreachable=unreachable,
+        way_in=way_in,
     )
 
 

@@ -41,7 +41,7 @@ def reachable(examined: Examined) -> Iterator[Finding]:
             about="cluster",
             grade=Grade.PROBLEM,
             found=f"{where}: {examined.unreachable}",
-            mend="check [cluster] of the settings (contact_points, port, username, ca_file), or `cvs node start`",
+            mend=f"{examined.way_in or 'check it'} ([cluster] of the settings), or `cvs node start`",
         )
         return
     who = f"as {examined.address.username}" if examined.address.username else "without a user name"

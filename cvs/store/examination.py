@@ -39,6 +39,7 @@ class Examined:
     state_keyspace: str
     published_keyspace: str
     unreachable: str = ""
+    way_in: str = ""  # ... and what the one that was refused was told to do
 
 
 Check = Callable[[Examined], Iterator[Finding]]

@@ -105,6 +105,7 @@ def test_the_doctor_repeats_the_reason(address: ClusterAddress, another_ca: str)
     code, found, said = doctor(replace(address, ca_file=another_ca))
     assert (code, found["cluster"]["grade"]) == (1, "problem")
     assert "certificate is not trusted" in found["cluster"]["found"]
+    assert "check ca_file" in found["cluster"]["mend"]
     assert PASSWORD not in said
 
 
