@@ -20,6 +20,7 @@ from io import BufferedRandom
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote, unquote
+from uuid import uuid4
 
 import msgspec
 
@@ -304,7 +305,9 @@ def _read_hold(path: Path) -> dict[str, int]:
 
 def _replace(path: Path, data: bytes) -> None:
     """Write a file durably and whole: temporary name, fsync, rename, fsync of the folder."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(
+        f".{path.name}.{uuid4().hex}"
+    )  # several threads, or machines, may write the same
     with temporary.open("wb") as file:
         file.write(data)
         file.flush()

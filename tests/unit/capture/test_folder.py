@@ -2,9 +2,12 @@
 
 import os
 import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from cvs.capture.changes import Cell, Change, Column, ColumnKind, Kind, Liveness, TableDefinition, split_key
 from cvs.capture.feed import Feed, Head, Source
@@ -129,3 +132,20 @@ def test_a_partition_key_of_several_columns_splits() -> None:
     assert [c.name for c in TABLE.partition_key] == ["a", "b"]
     assert split_key(TABLE, b"\x00\x02hi\x00\x00\x04\x00\x00\x00\x05\x00") == (b"hi", b"\x00\x00\x00\x05")
     assert change(5).write_time == 1005
+
+
+def test_one_definition_stored_by_many_at_once(tmp_path: Path) -> None:
+    """Captures of several nodes meet the same new table at the same moment."""
+    for number in range(20):
+        table = structs.replace(TABLE, name=f"orders{number}")
+        start = threading.Barrier(4)
+
+        def define(table: TableDefinition = table, start: threading.Barrier = start) -> str:
+            feed = FolderFeed(tmp_path)
+            start.wait()
+            return feed.define(table)
+
+        with ThreadPoolExecutor(4) as pool:
+            (reference,) = {future.result() for future in [pool.submit(define) for _ in range(4)]}
+        assert FolderFeed(tmp_path).definition(reference) == table
+    assert not list(tmp_path.glob("definitions/.*"))
