@@ -84,15 +84,18 @@ def run_epoch(
     """Bring every state and published table to the pinned epoch; `changes` are the pinned changes by table."""
     result = EpochResult(epoch=pin.epoch)
     flowing: dict[str, Bag] = {}
-    for base in program.bases:
-        moved = yield from delta_step(base, pin, changes.get(base.name, {}))
+    steps = [delta_step(base, pin, changes.get(base.name, {})) for base in program.bases]
+    for base, moved in zip(program.bases, (yield from together(steps)), strict=True):
         result.bases[base.name] = moves = decoded(base, moved)
         flowing[base.name] = base_bag(moves)
-    for zone in program.zones:
-        routed = zone.route(flowing, first=pin.first)
-        outputs = yield from zone_step(zone, program.tables[zone.name], pin, routed, rules=rules)
-        result.buckets += len(routed)
-        flowing.update(outputs)
+    for level in zone_levels(program.zones):
+        machines = []
+        for zone in level:
+            routed = zone.route(flowing, first=pin.first)
+            machines.append(zone_step(zone, program.tables[zone.name], pin, routed, rules=rules))
+            result.buckets += len(routed)
+        for outputs in (yield from together(machines)):
+            flowing.update(outputs)
     requests = []
     for publication in program.publications:
         shown = result.shown[publication.publication.table] = publication.shown(flowing)
@@ -103,17 +106,45 @@ def run_epoch(
     return result
 
 
+def zone_levels(zones: Iterable[ZoneCompute]) -> list[list[ZoneCompute]]:
+    """Group zones, in their order, so that none needs what another of its group makes: those run side by side."""
+    levels: list[list[ZoneCompute]] = []
+    made: dict[str, int] = {}
+    for zone in zones:
+        level = max((made[source] + 1 for source in zone.sources if source in made), default=0)
+        made |= {stage.name: level for stage in zone.zone.stages}
+        if level == len(levels):
+            levels.append([])
+        levels[level].append(zone)
+    return levels
+
+
 def delta_step(
-    base: BaseReader, pin: Pin, changes: Mapping[bytes, PartitionChanges]
+    base: BaseReader, pin: Pin, changes: DeltaInput
 ) -> Generator[list[Any], list[Any], list[Moved]]:
-    """Run stage 0 of one base table, all buckets side by side."""
+    """Run stage 0 of one base table, with what expires."""
+    everything = yield from with_expiring(base, pin, changes)
+    return (yield from absorb_step(base, pin, everything))
+
+
+def with_expiring(
+    base: BaseReader, pin: Pin, changes: DeltaInput
+) -> Generator[list[Any], list[Any], DeltaInput]:
+    """Add the rows of which something expires in this epoch: once an epoch, whoever absorbs them."""
     due = yield from due_between(base.delta, pin.clock_before, pin.clock)
-    together_with_due = dict(changes)
+    everything = dict(changes)
     for partition, clustering in due:
-        it = together_with_due.setdefault(partition, PartitionChanges())
+        it = everything.setdefault(partition, PartitionChanges())
         it.rows.setdefault(clustering, [])
+    return everything
+
+
+def absorb_step(
+    base: BaseReader, pin: Pin, changes: DeltaInput
+) -> Generator[list[Any], list[Any], list[Moved]]:
+    """Absorb the changes of some partitions, all buckets side by side."""
     machines = []
-    for bucket, part in sorted(_by_bucket(base, together_with_due).items()):
+    for bucket, part in sorted(_by_bucket(base, changes).items()):
         machine = run_delta(
             part,
             table=base.delta,

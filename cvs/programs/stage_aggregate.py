@@ -26,6 +26,9 @@ from cvs.programs.stage_numbers import Sums
 BEST_KEPT = 16
 """How many of the best values the group's row lists; longer lists cost bytes, shorter ones cost scans."""
 
+_Moves = tuple[Values, list[tuple[Values, int]]]
+"""A group's values, and the input rows that come to it or leave it."""
+
 SQUARED = {AggregateFunction.VARIANCE, AggregateFunction.STDDEV}
 EXTREMES = {AggregateFunction.MIN, AggregateFunction.MAX}
 
@@ -52,28 +55,34 @@ class AggregateCompute:
         self._value_prefix = framed(b"%d" % number, b"v")
         self._places = [columns.index(name) for name in stage.group]
         self._kept = [_Kept(i, a, _place(a, columns)) for i, a in enumerate(stage.aggregates)]
+        self._by_value = [(k, k.place) for k in self._kept if k.by_value and k.place is not None]
         self._shown = _shown(stage)
 
     def group_of(self, row: Values) -> Values:
         """Return the group an input row belongs to."""
         return tuple(row[place] for place in self._places)
 
-    def keys(self, changes: Bag) -> Iterable[bytes]:
+    def _keys(self, groups: Mapping[bytes, _Moves]) -> Iterable[bytes]:
         """Return the rows of state that changes surely touch."""
-        for row, _ in changes:
-            group = pack_key(self.group_of(row))
+        for group, (_, changes) in groups.items():
             yield self._group_prefix + framed(group)
-            yield from (self._value_key(group, kept, row) for kept in self._valued(row))
+            for kept, place in self._by_value:
+                prefix = self._values_of(group, kept)
+                values = (row[place] for row, _ in changes)
+                yield from (prefix + framed(pack_key((value,))) for value in values if value is not None)
 
     def __call__(self, state: State, changes: Bag, *, always: bool = False) -> Bag:
         """Carry the changes into the groups; `always` runs the one group of an ungrouped stage without any."""
-        groups: dict[bytes, tuple[Values, list[tuple[Values, int]]]] = {}
+        groups: dict[bytes, _Moves] = {}
         for row, count in changes:
-            values = tuple(map(canonical, self.group_of(row)))
-            groups.setdefault(pack_key(values), (values, []))[1].append((row, count))
+            group = self.group_of(row)
+            name = pack_key(group)
+            if name not in groups:
+                groups[name] = (tuple(map(canonical, group)), [])
+            groups[name][1].append((row, count))
         if always and not self._places:
             groups.setdefault(pack_key(()), ((), []))
-        state.want(keys=self.keys(changes), prefixes=())
+        state.want(keys=self._keys(groups), prefixes=())
         out = Bag()
         for name in sorted(groups):
             self._move(state, name, *groups[name], out)
@@ -93,13 +102,6 @@ class AggregateCompute:
             return None
         group = pack_key(known[name] for name in self.stage.group)
         return Place(key=group, prefixes=(self._group_prefix + framed(group),))
-
-    def _valued(self, row: Values) -> Iterable[_Kept]:
-        return (k for k in self._kept if k.by_value and k.place is not None and row[k.place] is not None)
-
-    def _value_key(self, group: bytes, kept: _Kept, row: Values) -> bytes:
-        assert kept.place is not None
-        return self._values_of(group, kept) + framed(pack_key((row[kept.place],)))
 
     def _values_of(self, group: bytes, kept: _Kept) -> bytes:
         return self._value_prefix + framed(group, b"%d" % kept.number)
@@ -149,10 +151,11 @@ class AggregateCompute:
         different, best, complete = stored
         assert kept.place is not None
         moves: dict[bytes, tuple[Value, int]] = {}
+        prefix = self._values_of(group, kept)
         for row, count in changes:
             value = row[kept.place]
             if value is not None:
-                at = self._value_key(group, kept, row)
+                at = prefix + framed(pack_key((value,)))
                 moves[at] = (canonical(value), moves.get(at, (None, 0))[1] + count)
         if kept.column.distinct and kept.column.function not in EXTREMES:
             return self._take_distinct(state, kept, stored, moves)

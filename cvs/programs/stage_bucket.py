@@ -102,9 +102,9 @@ class Bag:
         for row, count in pairs:
             self.add(row, count)
 
-    def add(self, row: Values, count: int) -> None:
-        """Add (or take out, if negative) a row some times."""
-        name = pack(row)
+    def add(self, row: Values, count: int, name: bytes = b"") -> None:
+        """Add (or take out, if negative) a row some times; `name`: its bytes, if they are known."""
+        name = name or pack(row)
         total = self.counts.get(name, 0) + count
         if total:
             self.counts[name] = total
@@ -114,8 +114,8 @@ class Bag:
 
     def extend(self, other: "Bag") -> None:
         """Add all of another bag."""
-        for row, count in other:
-            self.add(row, count)
+        for name, count in other.counts.items():  # because packing rows again would be most of the cost
+            self.add(other.rows[name], count, name)
 
     def __iter__(self) -> Any:  # because a generator of pairs reads better without its three type arguments
         return ((self.rows[name], count) for name, count in self.counts.items())

@@ -99,7 +99,14 @@ _decode = msgspec.msgpack.Decoder(tuple[Any, ...], ext_hook=_hook).decode
 
 def pack(values: Iterable[Value]) -> bytes:
     """Return the bytes of some values; equal bytes give equal values back."""
-    return _encode([value if type(value) in _PLAIN else _wrap(value) for value in values])
+    return _encode(
+        [
+            value
+            if (kind := type(value)) in _PLAIN or (kind is int and -_SMALL <= value < _SMALL)
+            else _wrap(value)
+            for value in values
+        ]
+    )
 
 
 def unpack(data: bytes) -> Values:

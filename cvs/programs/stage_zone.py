@@ -106,7 +106,9 @@ class ZoneCompute:
         outputs: dict[str, Bag] = {}
         for number, (stage, compute) in enumerate(zip(self.zone.stages, self._computes, strict=True)):
             sides = [entered.get((number, side)) for side in (0, 1)]
-            taken = (Bag(sides[0] or ()), Bag(sides[1] or ()))
+            taken = (Bag(), Bag())
+            for bag, side in zip(taken, sides, strict=True):
+                bag.extend(side or Bag())
             for way in self._inner:
                 if way.stage == number:
                     through(way.run, outputs[way.source], taken[way.side])

@@ -17,6 +17,7 @@ from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, Session
 from cassandra.connection import ConnectionShutdown, ProtocolError
 from cassandra.policies import (
+    ConstantReconnectionPolicy,
     DCAwareRoundRobinPolicy,
     FallthroughRetryPolicy,
     NoSpeculativeExecutionPolicy,
@@ -30,6 +31,8 @@ from cvs.errors import StoreError
 CONNECT_SECONDS_MAX = 20.0
 LOCAL_MARK = " [test-and-sets at LOCAL_SERIAL]"  # in a table's comment; without it they are at SERIAL
 CLOSED_ON_US = (ConnectionShutdown, ConnectionResetError, BrokenPipeError, ProtocolError)
+RECONNECT_SECONDS = 1.0
+"""The driver's own policy waits up to ten minutes, and a node that came back would not be asked meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +149,7 @@ def _open(address: ClusterAddress) -> Session:
         ssl_context=_tls(address),
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
         connect_timeout=CONNECT_SECONDS_MAX,
+        reconnection_policy=ConstantReconnectionPolicy(RECONNECT_SECONDS, max_attempts=None),
         protocol_version=5,
     )
     try:

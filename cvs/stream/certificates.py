@@ -9,7 +9,7 @@ A version of a base record is known by its write time: writers use the write tim
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -36,11 +36,13 @@ class _Epoch:
     committed: int = 0
     bases: Values = ()
     shown: Values = ()
+    otherwise: list[tuple[int, Values]] = field(default_factory=list)  # replays that showed something else
 
 
 @dataclass(slots=True)
 class _View:
     definition: ViewDefinition
+    reach: ViewDefinition
     tables: tuple[str, ...]
     columns: tuple[str, ...]
     key: tuple[str, ...]
@@ -60,7 +62,13 @@ class Assembler:
         """`views`: definition, columns and key of each published table."""
         self._tables = dict(tables)
         self._views = {
-            view.name: _View(view, tuple(sorted(set(scans(view.relation)))), columns, key)
+            view.name: _View(
+                view,
+                replace(view, relation=reach(view.relation)),
+                tuple(sorted(set(scans(view.relation)))),
+                columns,
+                key,
+            )
             for view, columns, key in views
         }
         self._base: dict[str, dict[Values, Row]] = {name: {} for name in self._tables}
@@ -73,9 +81,12 @@ class Assembler:
         """Return all events, in time order, ending in rest."""
         written = list(writers)
         self._number(written)
+        ran = epochs(logs)
         found: list[Any] = []
-        for epoch in epochs(logs):
+        for epoch in ran:
             found += self._events(epoch)
+        if ran:
+            found.append(_commit(ran[0], number=0, time=ran[0].started, lines=()))
         everything = sorted([*written, *found], key=lambda event: event.time)
         first = everything[0].time if everything else 0
         processes = {event.process for event in everything}
@@ -130,17 +141,15 @@ class Assembler:
             for key in sorted({*shown[name], *touched[name]}, key=repr):
                 row = shown[name][key] if key in shown[name] else view.rows.get(key)
                 found += self._write(view, key, row, touched[name].get(key, {}), epoch)
+        for again, (moment, rows) in enumerate(epoch.otherwise, start=1):
+            replay = replace(epoch, started=moment, ran=moment)
+            for name, key, now in rows:
+                view = self._views[name]
+                row = None if now is None else dict(zip(view.columns, now, strict=True))
+                found += self._write(view, key, row, {}, replay, again=again)
         if epoch.committed:
-            found.append(
-                ev.EpochCommitted(
-                    process=PROCESS,
-                    time=epoch.committed,
-                    pipeline=PROCESS,
-                    incarnation=epoch.incarnation,
-                    epoch=epoch.number,
-                    absorbed=self._taken_in(moves),
-                )
-            )
+            lines = self._taken_in(moves)
+            found.append(_commit(epoch, number=epoch.number, time=epoch.committed, lines=lines))
         return found
 
     def _taken_in(self, moves: Iterable[tuple[str, BaseRecord, int, Row | None, Row | None]]) -> Values:
@@ -172,7 +181,7 @@ class Assembler:
         if row is None:
             return set()
         others = {name: list(self._base[name].values()) for name in view.tables if name != table}
-        found = recompute(view.definition, {**others, table: [row]}, self._tables)
+        found = recompute(view.reach, {**others, table: [row]}, self._tables)
         return {tuple(record[name] for name in view.key) for record in found.values()}
 
     def _join_partners(self, touched: dict[str, dict[Values, dict[BaseRecord, int]]]) -> None:
@@ -201,9 +210,16 @@ class Assembler:
             self._base[table][record[1]] = now
 
     def _write(
-        self, view: _View, key: Values, row: Row | None, absorbed: Mapping[BaseRecord, int], epoch: _Epoch
+        self,
+        view: _View,
+        key: Values,
+        row: Row | None,
+        absorbed: Mapping[BaseRecord, int],
+        epoch: _Epoch,
+        *,
+        again: int = 0,
     ) -> list[Any]:
-        new = (epoch.incarnation, epoch.number, 0, True)
+        new = (epoch.incarnation, epoch.number, again, True)
         lines = []
         for record, version in absorbed.items():
             held = view.held.get((key, record), 0)
@@ -246,6 +262,8 @@ def epochs(logs: Iterable[Path]) -> list[_Epoch]:
             if kind == RAN and not epoch.ran:
                 epoch.ran = moment
                 epoch.bases, epoch.shown = rest
+            elif kind == RAN and rest != [epoch.bases, epoch.shown]:
+                epoch.otherwise.append((moment, rest[1]))
             elif kind == COMMITTED:
                 epoch.committed = min(epoch.committed or moment, moment)
             else:
@@ -254,6 +272,28 @@ def epochs(logs: Iterable[Path]) -> list[_Epoch]:
     for epoch, following in pairwise(ran):
         epoch.committed = epoch.committed or following.started  # nothing runs before what it is pinned after
     return ran
+
+
+def _commit(epoch: _Epoch, *, number: int, time: int, lines: Values) -> ev.EpochCommitted:
+    return ev.EpochCommitted(
+        process=PROCESS,
+        time=time,
+        pipeline=PROCESS,
+        incarnation=epoch.incarnation,
+        epoch=number,
+        absorbed=lines,
+    )
+
+
+def reach(relation: Relation) -> Relation:
+    """Return what a base row can touch: of INTERSECT and EXCEPT, what either side has."""
+    if isinstance(relation, Scan):
+        return relation
+    if isinstance(relation, SetOperation):
+        return replace(relation, kind="union", left=reach(relation.left), right=reach(relation.right))
+    if isinstance(relation, Join):
+        return replace(relation, left=reach(relation.left), right=reach(relation.right))
+    return replace(relation, source=reach(relation.source))
 
 
 def scans(relation: Relation) -> Iterable[str]:

@@ -31,6 +31,10 @@ from cvs.store.session import CassandraSession
 
 IN_FLIGHT = 64
 ROWS_A_PUT = 100
+BYTES_A_PUT = 48 * 1024
+"""Cassandra warns of a batch above 64 KiB and refuses one above 640 KiB."""
+PARTITIONS_A_PUT = 10
+"""Cassandra warns of an unlogged batch over more partitions than this."""
 PUT_TRIES = 60
 TRY_SECONDS = 0.5
 SIGNATURE = "incarnation, epoch, chunk, last"
@@ -47,11 +51,18 @@ class Meter:
 
     seconds: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
 
-    def add(self, name: str, seconds: float, count: int) -> None:
+    def add(self, name: str, seconds: float, requests: list[Any]) -> None:
         """Add what one round took."""
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds
-        self.counts[name] = self.counts.get(name, 0) + count
+        self.counts[name] = self.counts.get(name, 0) + len(requests)
+        self.rows[name] = self.rows.get(name, 0) + sum(map(_size, requests))
+
+    def clear(self) -> None:
+        """Begin again."""
+        for measured in (self.seconds, self.counts, self.rows):
+            measured.clear()
 
 
 class CassandraDoor:
@@ -81,8 +92,9 @@ class CassandraDoor:
             kinds.setdefault(type(request), []).append(index)
         for kind, places in kinds.items():
             started = time.monotonic()
-            found = self._carry(kind, [requests[index] for index in places])
-            self.meter.add(kind.__name__, time.monotonic() - started, len(places))
+            asked = [requests[index] for index in places]
+            found = self._carry(kind, asked)
+            self.meter.add(kind.__name__, time.monotonic() - started, asked)
             for index, answer in zip(places, found, strict=True):
                 answers[index] = answer
         return answers
@@ -94,8 +106,8 @@ class CassandraDoor:
             return [_outcome(it) for it in self._all([self._set(r) for r in requests])]
         if kind is ReadImages:
             return self._read_images(requests)
-        statements = [s for r in requests for s in (self._images(r) if kind is PutImages else self._rows(r))]
-        self._repeated(statements)
+        puts = [put for r in requests for put in (self._images(r) if kind is PutImages else self._rows(r))]
+        self._repeated(list(self._packed(puts)))
         return [None] * len(requests)
 
     def _read_buckets(self, requests: list[ReadBucket]) -> list[BucketRead]:
@@ -187,16 +199,14 @@ class CassandraDoor:
             answers[index].update(rows)
         return answers
 
-    def _images(self, request: PutImages) -> Iterable[Statement]:
+    def _images(self, request: PutImages) -> Iterable[Any]:
         put = self._session.prepared(
             f"INSERT INTO {self._keyspace}.{request.table} (bucket, base_key, image) VALUES (?, ?, ?) USING TIMESTAMP ?"
         )
-        for start in range(0, len(request.images), ROWS_A_PUT):
-            part = request.images[start : start + ROWS_A_PUT]
-            values = [(request.bucket, key, image, request.write_time) for key, image in part]
-            yield _together([(put, one) for one in values])
+        for key, image in request.images:
+            yield put.bind((request.bucket, key, image, request.write_time))
 
-    def _rows(self, request: PutRows) -> Iterable[Statement]:
+    def _rows(self, request: PutRows) -> Iterable[Any]:
         publication = self._publications[request.publication]
         names = [name for name, _ in publication.columns]
         columns = ", ".join(quoted(name) for name in names)
@@ -205,21 +215,26 @@ class CassandraDoor:
         put = self._session.prepared(f"INSERT INTO {table} ({columns}) VALUES ({marks}) USING TIMESTAMP ?")
         where = " AND ".join(f"{quoted(name)} = ?" for name in publication.key)
         delete = self._session.prepared(f"DELETE FROM {table} USING TIMESTAMP ? WHERE {where}")
-        places = [names.index(name) for name in publication.partition_key]
-        partitions: dict[str, list[Statement]] = {}
         natives = [_native(kind) for _, kind in publication.columns]
         for row in request.puts:
-            row = tuple(make(value) for make, value in zip(natives, row, strict=True))
-            partition = repr([row[place] for place in places])
-            partitions.setdefault(partition, []).append((put, (*row, request.write_time)))
+            values = [make(value) for make, value in zip(natives, row, strict=True)]
+            yield put.bind((*values, request.write_time))
         of_key = [natives[names.index(name)] for name in publication.key]
         for key in request.deletes:
-            key = tuple(make(value) for make, value in zip(of_key, key, strict=True))
-            partition = repr(list(key[: len(places)]))
-            partitions.setdefault(partition, []).append((delete, (request.write_time, *key)))
-        for statements in partitions.values():
-            for start in range(0, len(statements), ROWS_A_PUT):
-                yield _together(statements[start : start + ROWS_A_PUT])
+            values = [make(value) for make, value in zip(of_key, key, strict=True)]
+            yield delete.bind((request.write_time, *values))
+
+    def _packed(self, puts: Iterable[Any]) -> Iterable[Statement]:
+        """Pack bound puts into few statements: by replicas, whole partitions side by side."""
+        metadata = self._session.driver.cluster.metadata
+        alone = len(metadata.all_hosts()) == 1
+        homes: dict[Any, dict[bytes, list[Any]]] = {}
+        for put in puts:
+            partition = put.routing_key
+            home = None if alone else tuple(metadata.get_replicas(put.keyspace, partition))
+            homes.setdefault(home, {}).setdefault(partition, []).append(put)
+        for partitions in homes.values():
+            yield from map(_together, _batches(partitions.values()))
 
     def _bound(self, text: str, values: Values, level: int = ConsistencyLevel.QUORUM) -> Statement:
         statement = self._session.prepared(text).bind(values)
@@ -260,6 +275,12 @@ class CassandraDoor:
         )
 
 
+def _size(request: Any) -> int:
+    """Count the rows a request names."""
+    parts = ("keys", "prefixes", "images", "puts", "deletes")
+    return sum(len(getattr(request, part, ())) for part in parts)
+
+
 def _native(kind: str) -> Callable[[Any], Any]:
     """Return what turns a canonical value into what the driver takes; most types need nothing."""
     cql = parse_type(kind)
@@ -270,14 +291,31 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _together(statements: list[Statement]) -> Statement:
-    """Send statements of one partition as one."""
-    if len(statements) == 1:
-        ((statement, values),) = statements
-        return (statement.bind(values), None)
+def _batches(partitions: Iterable[list[Any]]) -> Iterable[list[Any]]:
+    """Cut puts, partition by partition, into batches within the bounds."""
+    batch: list[Any] = []
+    size = count = 0
+    for partition in partitions:
+        count += 1
+        for put in partition:
+            weight = sum(len(value) for value in put.values if isinstance(value, bytes))
+            if batch and (
+                len(batch) >= ROWS_A_PUT or size + weight > BYTES_A_PUT or count > PARTITIONS_A_PUT
+            ):
+                yield batch
+                batch, size, count = [], 0, 1
+            batch.append(put)
+            size += weight
+    if batch:
+        yield batch
+
+
+def _together(puts: list[Any]) -> Statement:
+    """Send puts as one statement; unlogged: each is repeated until answered, and means the same however often."""
+    if len(puts) == 1:
+        return (puts[0], None)
     batch = BatchStatement(batch_type=BatchType.UNLOGGED, consistency_level=ConsistencyLevel.QUORUM)
-    for statement, values in statements:
-        batch.add(statement, values)
+    batch.add_all(puts, [None] * len(puts))
     return (batch, None)
 
 

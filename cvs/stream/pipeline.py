@@ -123,7 +123,8 @@ class Pipeline:
         started = self.monotonic()
         size = sum(stop - pin.since.get(stream, 0) for stream, stop in pin.until.items())
         if self.spread is not None and size >= self.spread_from:
-            result = run_spread(self.recipe, pin, changes, spread=self.spread, slices=self.spread_slices)
+            spread, slices = self.spread, self.spread_slices
+            result = run_spread(self.recipe, pin, changes, door=self.door, spread=spread, slices=slices)
         else:
             result = drive(run_epoch(self.program, pin, changes, rules=self.rules), self.door)
         self._took("epoch", started)

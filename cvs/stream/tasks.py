@@ -1,16 +1,26 @@
 """Large epochs in Spark's tasks: the same machines, over slices of the buckets.
 
-Each step is one Spark job: stage 0, each zone, the publications; between two lies the full barrier that the
-protocol asks for, since a job ends when its last task has. What flows between steps goes through the driver:
-it is bounded by the size of an epoch.
+Each step is one Spark job: stage 0 of all base tables, each level of zones, the publications; between two lies the
+full barrier that the protocol asks for, since a job ends when its last task has. What flows between steps goes
+through the driver: it is bounded by the size of an epoch.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from cvs.programs.epoch import Pin
-from cvs.programs.epoch_run import BaseMove, EpochResult, Program, base_bag, decoded, delta_step, zone_step
-from cvs.programs.stage_bucket import Bag, drive
+from cvs.programs.epoch_run import (
+    BaseMove,
+    EpochResult,
+    Program,
+    absorb_step,
+    base_bag,
+    decoded,
+    with_expiring,
+    zone_levels,
+    zone_step,
+)
+from cvs.programs.stage_bucket import Bag, drive, together
 from cvs.programs.stage_codec import Values, bucket_of
 from cvs.programs.stage_delta import DeltaInput
 from cvs.programs.stage_publish import PutRows
@@ -20,34 +30,51 @@ from cvs.stream.recipe import Recipe, made
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 Pairs = list[tuple[Values, int]]
+Job = list[tuple[int, list[Any]]]
+"""A slice's work: (number of the base table or zone, its part)."""
 Spread = Callable[[Callable[[Sequence[Item]], Found], Sequence[Sequence[Item]]], list[Found]]
 """Runs a function on each slice, somewhere, and returns what each returned."""
 
 
 def run_spread(
-    recipe: Recipe, pin: Pin, changes: dict[str, DeltaInput], *, spread: Any, slices: int
+    recipe: Recipe,
+    pin: Pin,
+    changes: dict[str, DeltaInput],
+    *,
+    door: Callable[[list[Any]], list[Any]],
+    spread: Any,
+    slices: int,
 ) -> EpochResult:
     """Run one epoch with its buckets spread over tasks; `spread` is a `Spread`."""
     program, _ = made(recipe)
     result = EpochResult(epoch=pin.epoch)
     flowing: dict[str, Bag] = {}
-    for number, base in enumerate(program.bases):
-        parts = _by_slice(changes.get(base.name, {}), base.buckets, slices)
-        moves: list[list[BaseMove]] = spread(_DeltaTask(recipe, pin, number), parts)
-        result.bases[base.name] = [move for part in moves for move in part]
+    looked = drive(
+        together([with_expiring(base, pin, changes.get(base.name, {})) for base in program.bases]), door
+    )
+    parts = [_by_slice(it, base.buckets, slices) for base, it in zip(program.bases, looked, strict=True)]
+    for base in program.bases:
+        result.bases[base.name] = []
+    jobs = _shared(parts, range(len(parts)))
+    for moves in spread(_DeltaTask(recipe, pin), jobs) if jobs else ():
+        for number, some in moves:
+            result.bases[program.bases[number].name] += some
+    for base in program.bases:
         flowing[base.name] = base_bag(result.bases[base.name])
-    for number, zone in enumerate(program.zones):
-        routed = sorted(zone.route(flowing, first=pin.first).items())
-        result.buckets += len(routed)
-        for stage in zone.zone.stages:
-            flowing[stage.name] = Bag()
-        if routed:
-            tasks = [
-                [(bucket, _pairs(entered)) for bucket, entered in routed[i::slices]] for i in range(slices)
-            ]
-            for outputs in spread(_ZoneTask(recipe, pin, number), [task for task in tasks if task]):
-                for name, pairs in outputs.items():
-                    flowing[name].extend(Bag(pairs))
+    for level in zone_levels(program.zones):
+        tasks = []
+        for zone in level:
+            routed = sorted(zone.route(flowing, first=pin.first).items())
+            result.buckets += len(routed)
+            for stage in zone.zone.stages:
+                flowing[stage.name] = Bag()
+            items = [(bucket, _pairs(entered)) for bucket, entered in routed]
+            tasks.append([items[i::slices] for i in range(slices)])
+        numbers = [program.zones.index(zone) for zone in level]
+        jobs = _shared(tasks, numbers)
+        for outputs in spread(_ZoneTask(recipe, pin), jobs) if jobs else ():
+            for name, pairs in outputs.items():
+                flowing[name].extend(Bag(pairs))
     _publish(recipe, program, pin, flowing, result, spread=spread, slices=slices)
     return result
 
@@ -72,12 +99,18 @@ def _publish(
         spread(_PublishTask(recipe), [requests[i::slices] for i in range(slices) if requests[i::slices]])
 
 
-def _by_slice(changes: DeltaInput, buckets: int, slices: int) -> list[list[tuple[bytes, Any]]]:
-    parts: list[list[tuple[bytes, Any]]] = [[] for _ in range(slices)]
+def _by_slice(changes: DeltaInput, buckets: int, slices: int) -> list[list[Any]]:
+    parts: list[list[Any]] = [[] for _ in range(slices)]
     for partition, it in changes.items():
         parts[bucket_of(partition, buckets) % slices].append((partition, it))
-    parts[0] = parts[0] or []
-    return [part for i, part in enumerate(parts) if part or i == 0]
+    return parts
+
+
+def _shared(parts: Sequence[list[list[Any]]], numbers: Sequence[int]) -> list[Job]:
+    """Give each slice its part of every table: one Spark job for all of them; empty slices are left out."""
+    named = list(zip(numbers, parts, strict=True))
+    jobs = [[(number, part[i]) for number, part in named if part[i]] for i in range(len(parts[0]))]
+    return [job for job in jobs if job]
 
 
 def _pairs(entered: BucketInput) -> dict[tuple[int, int], Pairs]:
@@ -85,29 +118,36 @@ def _pairs(entered: BucketInput) -> dict[tuple[int, int], Pairs]:
 
 
 class _DeltaTask:
-    """Stage 0 over some partitions of one base table; what expires is looked for by the first slice only."""
+    """Stage 0 over some partitions of the base tables."""
 
-    def __init__(self, recipe: Recipe, pin: Pin, number: int) -> None:
-        self.recipe, self.pin, self.number = recipe, pin, number
+    def __init__(self, recipe: Recipe, pin: Pin) -> None:
+        self.recipe, self.pin = recipe, pin
 
-    def __call__(self, part: Sequence[tuple[bytes, Any]]) -> list[BaseMove]:
+    def __call__(self, job: Job) -> list[tuple[int, list[BaseMove]]]:
         program, door = made(self.recipe)
-        base = program.bases[self.number]
-        return decoded(base, drive(delta_step(base, self.pin, dict(part)), door))
+        bases = [program.bases[number] for number, _ in job]
+        steps = [absorb_step(base, self.pin, dict(part)) for base, (_, part) in zip(bases, job, strict=True)]
+        moved = drive(together(steps), door)
+        return [
+            (number, decoded(base, some)) for (number, _), base, some in zip(job, bases, moved, strict=True)
+        ]
 
 
 class _ZoneTask:
-    """One zone over some buckets."""
+    """Zones that do not need each other, over some buckets of each."""
 
-    def __init__(self, recipe: Recipe, pin: Pin, number: int) -> None:
-        self.recipe, self.pin, self.number = recipe, pin, number
+    def __init__(self, recipe: Recipe, pin: Pin) -> None:
+        self.recipe, self.pin = recipe, pin
 
-    def __call__(self, part: Sequence[tuple[int, dict[tuple[int, int], Pairs]]]) -> dict[str, Pairs]:
+    def __call__(self, job: Job) -> dict[str, Pairs]:
         program, door = made(self.recipe)
-        zone = program.zones[self.number]
-        routed = {bucket: {place: Bag(pairs) for place, pairs in sides.items()} for bucket, sides in part}
-        outputs = drive(zone_step(zone, program.tables[zone.name], self.pin, routed), door)
-        return {name: list(bag) for name, bag in outputs.items()}
+        machines = []
+        for number, part in job:
+            zone = program.zones[number]
+            routed = {bucket: {place: Bag(pairs) for place, pairs in sides.items()} for bucket, sides in part}
+            machines.append(zone_step(zone, program.tables[zone.name], self.pin, routed))
+        found = drive(together(machines), door)
+        return {name: list(bag) for outputs in found for name, bag in outputs.items()}
 
 
 class _PublishTask:

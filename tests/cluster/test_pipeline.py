@@ -35,12 +35,12 @@ class Shop:
         self.session.define(
             f"CREATE TABLE {self.space}.orders (id int PRIMARY KEY, city text, total int) WITH cdc = true"
         )
-        sql = (
+        self.sql = (
             f"CREATE MATERIALIZED VIEW {self.space}.by_city AS "
             f"SELECT city, COUNT(*) AS orders, SUM(total) AS total FROM {self.space}.orders GROUP BY city"
         )
         names = Names(keyspace=f"{self.space}_cvs")
-        self.recipe, _ = recipe_of(self.session, sql, names=names, keyspaces=(self.space,))
+        self.recipe, _ = recipe_of(self.session, self.sql, names=names, keyspaces=(self.space,))
         create(self.session, self.recipe.plan, names)
         self.feed = FolderFeed(folder / "feed")
         self.reference = self.feed.define(self.recipe.definitions[f"{self.space}.orders"])

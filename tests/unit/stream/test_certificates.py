@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cvs.history import events as ev
 from cvs.model.expressions import Column
 from cvs.model.signature import Signature
@@ -84,6 +86,22 @@ class Run:
         if commit:
             self.log.committed(control(number))
 
+    def snapshot(self, epoch: int, shown: dict[str, int]) -> None:
+        number = len(self.written)
+        called = ev.ViewReadCalled(
+            process="r",
+            time=self.tick(),
+            operation=number,
+            view="shop.by_city",
+            view_key=None,
+            snapshot=True,
+        )
+        rows = tuple(((city,), {"city": city, "orders": n}) for city, n in shown.items())
+        returned = ev.ViewReadReturned(
+            process="r", time=self.tick(), operation=number, rows=rows, epoch=epoch
+        )
+        self.written += [called, returned]
+
     def judged(self) -> Any:
         assembler = Assembler([(BY_CITY, ("city", "orders"), ("city",))], {"shop.orders": ORDERS})
         events = assembler.history(self.written, [self.folder / "epochs.log"], run="by hand")
@@ -123,3 +141,25 @@ def test_a_torn_last_record_is_left_out(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
     assert list(read_log(path)) == whole[:-1]
     assert len(whole) == 3
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_snapshots_decide_the_view_as_a_whole(tmp_path: Path, whole: bool) -> None:
+    """A row moves between groups: a snapshot shows both or neither, a torn one is refuted.
+
+    The first epoch's commit was not written down, because its driver died: the next epoch proves it.
+    """
+    run = Run(tmp_path)
+    run.snapshot(0, {})
+    run.write(1, 1, "Graz")
+    run.epoch(1, [BaseMove(101, None, (1, "Graz"))], {"Graz": 1}, commit=False)
+    run.snapshot(1, {"Graz": 1})
+    run.write(1, 2, "Linz")
+    run.epoch(2, [BaseMove(102, (1, "Graz"), (1, "Linz"))], {"Graz": None, "Linz": 1})
+    run.snapshot(2, {"Linz": 1} if whole else {})
+    judgement = run.judged()
+    assert str(judgement.level("record")) == "complete"
+    verdicts = {f.property: f.verdict.name for f in judgement.findings if f.granularity == "snapshots"}
+    assert verdicts["strong"] == ("HOLDS" if whole else "VIOLATED")
+    if whole:
+        assert {f.tier for f in judgement.of("strong", "snapshots")} == {"lineage"}

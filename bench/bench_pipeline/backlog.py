@@ -1,0 +1,107 @@
+"""Backlog absorption: changes wait in the feed, writers are off, one process drains them."""
+
+import cProfile
+import itertools
+import pstats
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+from bench_pipeline.place import Bench, cpu_seconds, views_of
+from cvs.capture.folder import FolderFeed
+from cvs.store.session import CassandraSession
+from cvs.stream.pipeline import Pipeline
+from cvs.stream.recipe import recipe_of
+from cvs.stream.recording import EpochLog
+from cvs.stream.tables import Names, create
+
+_numbers = itertools.count(1)
+
+
+def new_pipeline(bench: Bench, mode: str) -> Pipeline:
+    """A pipeline over tables of its own, at the feed's beginning."""
+    session = CassandraSession(bench.session.address)
+    names = Names(keyspace=f"backlog_{next(_numbers)}")
+    views = (
+        views_of(mode)
+        .replace(f"{mode}.", f"{names.keyspace}.")
+        .replace(f"base_{names.keyspace}.", f"base_{mode}.")
+    )
+    replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+    session.define(f"CREATE KEYSPACE {names.keyspace} WITH replication = {replication}")
+    recipe, _ = recipe_of(session, views, names=names, keyspaces=(f"base_{mode}",))
+    create(session, recipe.plan, names)
+    return Pipeline(recipe=recipe, feed=FolderFeed(bench.folder / "feed"), session=session)
+
+
+def drained(bench: Bench, pipeline: Pipeline) -> dict[str, Any]:
+    """Drain what waits; CPU ms a change of this process and of the node, and where the wall time went."""
+    changes = _waiting(pipeline)
+    node = bench.node.process.pid  # type: ignore[union-attr]
+    before, own, started = cpu_seconds(node), time.process_time(), time.monotonic()
+    epochs = 0
+    while _waiting(pipeline):
+        assert pipeline.step() is not None
+        epochs += 1
+    wall = time.monotonic() - started
+    own, theirs = time.process_time() - own, cpu_seconds(node) - before
+    meter = pipeline.door.meter
+    return {
+        "changes": changes,
+        "epochs": epochs,
+        "changes/s": round(changes / wall),
+        "pipeline_ms": round(1000 * own / changes, 3),
+        "node_ms": round(1000 * theirs / changes, 3),
+        "wall s": {name: round(s, 2) for name, s in {**pipeline.seconds, **meter.seconds}.items()},
+        "requests": dict(meter.counts),
+        "rows a change": {name: round(count / changes, 3) for name, count in meter.rows.items()},
+    }
+
+
+def _waiting(pipeline: Pipeline) -> int:
+    pin = (pipeline.control or pipeline.start()).pin
+    feed = pipeline.feed
+    pinned = pin.since if pipeline.control is not None and pipeline.control.pinned else pin.until
+    return sum(feed.head(stream).position - pinned.get(stream, 0) for stream in feed.streams())
+
+
+def backlog(bench: Bench, mode: str, count: int, *, profile: str | None = None) -> dict[str, Any]:
+    """Fill the feed, drain it once to warm up (inserts), then again with updates of the same rows: measured."""
+    pipeline = new_pipeline(bench, mode)
+    bench.write(mode, count, seed=1)
+    bench.wait_captured()
+    first = drained(bench, pipeline)
+    pipeline.seconds.clear()
+    pipeline.door.meter.clear()
+    bench.write(mode, count, seed=2)
+    bench.wait_captured()
+    if profile:
+        with cProfile.Profile() as profiler:
+            found = drained(bench, pipeline)
+        with Path(profile).open("w") as out:
+            pstats.Stats(profiler, stream=out).sort_stats("cumtime").print_stats(90)
+    else:
+        found = drained(bench, pipeline)
+    pipeline.session.close()
+    return {**found, "first, with start-up, changes/s": first["changes/s"]}
+
+
+def recording(bench: Bench, count: int, *, rounds: int) -> dict[str, Any]:
+    """The same backlog into two pipelines, one with the epoch log, in turns."""
+    plain, recorded = new_pipeline(bench, "c4"), new_pipeline(bench, "c4")
+    log = bench.folder / "epochs.log"
+    recorded.watchers.append(EpochLog(log))
+    speeds: dict[str, list[float]] = {"off": [], "on": []}
+    for number in range(rounds + 1):
+        bench.write("c4", count, seed=10 + number)
+        bench.wait_captured()
+        turns = [("off", plain), ("on", recorded)]
+        for name, pipeline in turns if number % 2 else reversed(turns):
+            found = drained(bench, pipeline)
+            if number:
+                speeds[name].append(found["pipeline_ms"] + found["node_ms"])
+    off, on = (statistics.median(speeds[name]) for name in ("off", "on"))
+    for pipeline in (plain, recorded):
+        pipeline.session.close()
+    return {"off_ms": round(off, 3), "on_ms": round(on, 3), "costs": f"{(on / off - 1) * 100:.1f} %"}

@@ -1,0 +1,1 @@
+"""Campaigns: real processes under load, killed at random, and what they leave behind judged."""

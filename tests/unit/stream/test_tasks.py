@@ -1,0 +1,69 @@
+"""An epoch spread over tasks moves what an epoch in one process moves, whatever the slices."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cvs.programs.epoch import Pin
+from cvs.programs.epoch_run import EpochResult, run_epoch
+from cvs.programs.stage_bucket import drive
+from cvs.stream import tasks
+from cvs.stream.bases import delta_input
+from cvs.stream.shop import VIEWS
+from tests.campaigns.views import MORE
+from tests.unit.stream.memory_shop import DEFINITIONS, MemoryShop
+
+
+def pins() -> list[Pin]:
+    """Two epochs of writes; in the third only the clock moves, past what expires."""
+    clocks = [0, 100, 200, 400]
+    return [
+        Pin(epoch=n, first=n == 1, clock_before=clocks[n - 1], clock=clocks[n]) for n in range(1, len(clocks))
+    ]
+
+
+def written(shop: MemoryShop, epoch: int) -> Any:
+    shop.pending.clear()
+    if epoch == 1:
+        shop.open()
+    for number in range(0 if epoch == 3 else 20):
+        shop.write()
+        row = {"customer": number % 8, "product": number % 4, "quantity": 7, "total": number}
+        shop.put("orders", 100 + number, row, expires=250 + number)
+    return delta_input(shop.pending, DEFINITIONS)
+
+
+def moved(result: EpochResult) -> Any:
+    return (
+        {table: sorted(map(repr, moves)) for table, moves in result.bases.items()},
+        {table: [(it.key, it.before, it.now) for it in shown] for table, shown in result.shown.items()},
+    )
+
+
+@pytest.mark.parametrize("slices", [1, 2, 5])
+def test_spread_epochs_equal_epochs_in_one_process(
+    slices: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With rows that expire: each leaves its views once, whichever slice holds it."""
+    views = (VIEWS + MORE).format(views="views")
+    alone, spread = MemoryShop(views, tmp_path), MemoryShop(views, tmp_path)
+    monkeypatch.setattr(tasks, "made", lambda recipe: (spread.program, spread.door))
+    jobs: list[int] = []
+
+    def in_turn(function: Any, parts: Any) -> list[Any]:
+        jobs.append(len(parts))
+        return [function(part) for part in parts]
+
+    recipe: Any = None  # because `made` above does not ask
+    for pin in pins():
+        one = drive(run_epoch(alone.program, pin, written(alone, pin.epoch)), alone.door)
+        changes = written(spread, pin.epoch)
+        other = tasks.run_spread(recipe, pin, changes, door=spread.door, spread=in_turn, slices=slices)
+        assert moved(one) == moved(other)
+        assert one.bases["shop.orders"]
+        assert one.shown["views.orders_by_customer"]
+    assert spread.door.published == alone.door.published
+    assert spread.door.rows == alone.door.rows
+    assert len(jobs) == 12, "four jobs an epoch: stage 0, two levels of zones, the publications"
+    assert max(jobs) == slices
