@@ -42,8 +42,13 @@ class Searched:
 
 
 Link = tuple[int, "Link"] | None
-Counts = tuple[int, ...]
 Spot = tuple[Hashable, int]
+Variant = tuple[int, int, Link]
+"""Crashed operations spent: how many of each class, packed; how many in all; and the order so far."""
+
+_LANE = 32
+"""Bits of one class in the packed counts; the highest of a lane is its guard, never set."""
+_USED = (1 << (_LANE - 1)) - 1
 
 
 BEAMS = (8, 64, 512, 4_096, 1 << 60)
@@ -97,7 +102,7 @@ def _pass(walk: "_Walk", moments: list[tuple[int, int, int, Operation]], budget:
         return Searched(
             verdict=Verdict.UNDECIDED, steps=budget, reason=f"the budget of {budget:,} steps is used up"
         )
-    link = next(iter(walk.configurations.values()))[0][1]
+    link = next(iter(walk.configurations.values()))[0][2]
     return Searched(verdict=Verdict.HOLDS, order=_unlink(link), steps=budget - walk.budget.left)
 
 
@@ -115,7 +120,7 @@ class _Walk:
     budget: Budget
     beam: int
     dropped: bool = False
-    configurations: dict[Spot, list[tuple[Counts, Link]]] = field(default_factory=dict)
+    configurations: dict[Spot, list[Variant]] = field(default_factory=dict)
     bits: dict[int, int] = field(default_factory=dict)  # number -> bit of a pending operation
     free: list[int] = field(default_factory=list)
     reads: dict[Hashable, int] = field(default_factory=dict)  # value -> bits of pending reads of it
@@ -126,11 +131,11 @@ class _Walk:
     crashed: list[tuple[Operation, int]] = field(default_factory=list)
     swaps: dict[Hashable, list[int]] = field(default_factory=dict)  # crashed ones, by the value they need
     always: list[int] = field(default_factory=list)  # crashed ones that need no value
+    guards: int = 0  # one bit a class: what makes comparing all lanes one subtraction
     furthest: Link = None
-    depth: int = -1
 
     def __post_init__(self) -> None:
-        self.configurations[self.initial, 0] = [((), None)]
+        self.configurations[self.initial, 0] = [(0, 0, None)]
 
     def call(self, number: int, operation: Operation) -> None:
         """Take note of a call; what changes nothing takes effect wherever it may."""
@@ -139,6 +144,7 @@ class _Walk:
             place = self.classes.setdefault(name, len(self.crashed))
             if place == len(self.crashed):
                 self.crashed.append((operation, 0))
+                self.guards |= 1 << (_LANE * (place + 1) - 1)
                 (self.swaps.setdefault(operation.a, []) if operation.kind == SWAP else self.always).append(
                     place
                 )
@@ -157,87 +163,96 @@ class _Walk:
         before, self.configurations = self.configurations, {}
         for (value, mask), variants in before.items():
             self.budget.spend(len(variants))
-            fits = value == operation.a if operation.kind == READ else value != operation.a
-            for counts, link in variants:
-                if fits:
-                    self._add(self.configurations, (value, mask | bit), counts, (operation.event, link))
-                else:
-                    self._add(self.configurations, (value, mask), counts, link)
+            if (value == operation.a) is (operation.kind == READ):
+                told: list[Variant] = [(c, cost, (operation.event, link)) for c, cost, link in variants]
+                self.configurations[value, mask | bit] = told
+            else:
+                self.configurations[value, mask] = variants
 
     def finish(self, number: int) -> bool:
         """Make the operation take effect in every configuration; say whether any is left."""
         bit = self.bits.pop(number)
-        after: dict[Spot, list[tuple[Counts, Link]]] = {}
-        seen: dict[Spot, list[tuple[Counts, Link]]] = {}
-        waiting: dict[int, list[tuple[Spot, Counts, Link]]] = {}
+        after: dict[Spot, list[Variant]] = {}
+        seen: dict[Spot, list[Variant]] = {}
+        waiting: dict[int, list[tuple[Spot, Variant]]] = {}
         for spot, variants in self.configurations.items():
-            for counts, link in variants:
-                waiting.setdefault(sum(counts), []).append((spot, counts, link))
-        spend, made = self.budget.spend, 0
+            for variant in variants:
+                waiting.setdefault(variant[1], []).append((spot, variant))
+        movers = tuple(self.movers.items())
+        made, beam = 0, self.beam
         while waiting:
             cost = min(waiting)
             stack = waiting[cost]
-            if not stack or made >= self.beam:
+            if not stack or made >= beam:
                 self.dropped = self.dropped or bool(stack)
                 del waiting[cost]
                 continue
-            (value, mask), counts, link = stack.pop()
-            spend()
+            (value, mask), variant = stack.pop()
+            self.budget.spend()
             if mask & bit:
-                made += self._add(after, (value, mask & ~bit), counts, link)
+                made += self._add(after, (value, mask & ~bit), variant)
                 continue
-            if not self._add(seen, (value, mask), counts, link):
+            if not self._add(seen, (value, mask), variant):
                 continue
-            for other, mover in self.movers.items():
+            counts, _, link = variant
+            for other, mover in movers:
                 if not mask & other:
                     moved = _moved(mover, value)
                     if moved is not None:
-                        stack.append(self._settle(moved[0], mask | other, counts, (mover.event, link)))
+                        told = (counts, cost, (mover.event, link))
+                        stack.append(self._settle(moved[0], mask | other, told))
             for place in (*self.swaps.get(value, ()), *self.always):
                 mover, available = self.crashed[place]
-                used = counts[place] if place < len(counts) else 0
                 moved = _moved(mover, value)
-                if used < available and moved is not None and moved[0] != value:
-                    padded = (*counts, *(0,) * (place + 1 - len(counts)))
-                    spent = (*padded[:place], used + 1, *padded[place + 1 :])
-                    settled = self._settle(moved[0], mask, spent, (mover.event, link))
-                    waiting.setdefault(cost + 1, []).append(settled)
+                if counts >> _LANE * place & _USED < available and moved is not None and moved[0] != value:
+                    told = (counts + (1 << _LANE * place), cost + 1, (mover.event, link))
+                    waiting.setdefault(cost + 1, []).append(self._settle(moved[0], mask, told))
+        self._forget(bit)
+        if after:
+            self.configurations = after
+            self.furthest = next(iter(after.values()))[0][2]
+        return bool(after)
+
+    def _forget(self, bit: int) -> None:
         operation = self.pending.pop(bit)
         self.movers.pop(bit, None)
         self.differs.pop(bit, None)
         if operation.kind == READ:
             self.reads[operation.a] &= ~bit
         self.free.append(bit)
-        if after:
-            self.configurations = after
-            self.furthest = next(iter(after.values()))[0][1]
-        return bool(after)
 
-    def _settle(self, value: Hashable, mask: int, counts: Counts, link: Link) -> tuple[Spot, Counts, Link]:
+    def _settle(self, value: Hashable, mask: int, variant: Variant) -> tuple[Spot, Variant]:
         """Let every pending operation that changes nothing take effect where it may."""
         fresh = self.reads.get(value, 0) & ~mask
         for bit, operation in self.differs.items():
             if not mask & bit and value != operation.a:
                 fresh |= bit
-        rest = fresh
-        while rest:
-            bit = rest & -rest
-            link = (self.pending[bit].event, link)
-            rest ^= bit
-        return (value, mask | fresh), counts, link
+        if fresh:
+            counts, cost, link = variant
+            rest = fresh
+            while rest:
+                bit = rest & -rest
+                link = (self.pending[bit].event, link)
+                rest ^= bit
+            variant = (counts, cost, link)
+        return (value, mask | fresh), variant
 
-    def _add(
-        self, into: dict[Spot, list[tuple[Counts, Link]]], spot: Spot, counts: Counts, link: Link
-    ) -> bool:
-        """Keep a configuration unless a thriftier one is there; drop those it makes needless."""
+    def _add(self, into: dict[Spot, list[Variant]], spot: Spot, variant: Variant) -> bool:
+        """Keep a configuration unless a thriftier one is there; drop those it makes needless.
+
+        One is thriftier if it spent no more of any class: no lane borrows from its guard.
+        """
         variants = into.get(spot)
         if variants is None:
-            into[spot] = [(counts, link)]
+            into[spot] = [variant]
             return True
-        if any(_thriftier(known, counts) for known, _ in variants):
-            return False
-        variants[:] = [v for v in variants if not _thriftier(counts, v[0])]
-        variants.append((counts, link))
+        guards, mine = self.guards, variant[0]
+        guarded = mine | guards
+        for known in variants:
+            if (guarded - known[0]) & guards == guards:
+                return False
+        variants[:] = [v for v in variants if ((v[0] | guards) - mine) & guards != guards]
+        variants.append(variant)
         return True
 
 
@@ -251,7 +266,3 @@ def _moved(operation: Operation, value: Hashable) -> tuple[Hashable] | None:
     if kind == APPEND:
         return (f"{value}{operation.a}",)
     return None
-
-
-def _thriftier(one: Counts, other: Counts) -> bool:
-    return (not one) or (all(a <= b for a, b in zip(one, other, strict=False)) and not any(one[len(other) :]))
