@@ -1,5 +1,6 @@
 """`cvs suite`: the level table, and the user's own views, held against runs."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import click
 
 from cvs.cli.output import console, json_option, print_json, talk
 from cvs.errors import ExitCode
+from cvs.model.levels import Level
 from cvs.plan.cql import tables_of_schema
 from cvs.simulate.hazards import NAMES
 
@@ -27,6 +29,12 @@ from cvs.simulate.hazards import NAMES
     "--views",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Your own views (SQL) in generated runs, against the levels they declare.",
+)
+@click.option("--maintainer", help="Command of a maintainer of your own, spoken to in lines of JSON.")
+@click.option("--view", default="count", help="The view class it maintains (--maintainer).")
+@click.option("--instances", default=1, type=click.IntRange(1), help="Processes of it that share one view.")
+@click.option(
+    "--expect", default="strong", type=click.Choice([level.value for level in Level]), help="Its level."
 )
 @click.option("--examples", type=click.IntRange(1), help="Runs of your views; 100, on a cluster 3.")
 @click.option(
@@ -60,8 +68,12 @@ def command(**options: Any) -> int:
     \b
     cvs suite --table
     cvs suite --views views.sql --examples 200
+    cvs suite --maintainer "python mine.py" --view count --runs 50
     """
-    report = _views(options) if options["views"] else _table(options)
+    if options["maintainer"]:
+        report = _maintainer(options)
+    else:
+        report = _views(options) if options["views"] else _table(options)
     code = ExitCode.MET if report.met else ExitCode.VIOLATED
     if options["as_json"]:
         print_json("suite", report.result, exit_code=code)
@@ -83,6 +95,19 @@ def _table(options: dict[str, Any]) -> Any:
     if options["counter_examples"]:
         return reports.counter_examples(options["counter_examples"], runs=runs, only=only, say=talk().print)
     return reports.cells_examined(runs=runs, seed=seed, only=only)
+
+
+def _maintainer(options: dict[str, Any]) -> Any:
+    from cvs.suite import foreign
+
+    return foreign.examined_command(
+        shlex.split(options["maintainer"]),
+        view=options["view"],
+        instances=options["instances"],
+        runs=options["runs"],
+        seed=options["seed"],
+        expected=Level(options["expect"]),
+    )
 
 
 def _views(options: dict[str, Any]) -> Any:

@@ -21,15 +21,16 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
 
-from cvs.errors import AssumptionError
+from cvs.errors import AssumptionError, SpecificationError
 from cvs.model.levels import Level
 from cvs.programs.machine import Entry, Key, Row
 from cvs.simulate.faulty_store import State
 from cvs.simulate.scheduler import CALM
 from cvs.simulate.world import Scenario, Timeline, World
 from cvs.store.port import PartitionId
-from cvs.suite.classes import ViewClass, view_class
+from cvs.suite.classes import CLASSES, ViewClass, view_class
 from cvs.suite.judged import judged, view_of
+from cvs.suite.reports import Report
 from cvs.suite.strategies import FaultSet, scenario
 
 REDELIVERED_MAX = 3
@@ -140,6 +141,37 @@ def examine(
         if judgement.record.rank < record.rank:
             record, worst, words = judgement.record, number, tuple(told)
     return Examination(runs=runs, record=record, view=whole, seed=worst, words=words)
+
+
+def examined_command(
+    command: Sequence[str], *, view: str, instances: int, runs: int, seed: int, expected: Level
+) -> Report:
+    """Examine a maintainer that is a command; its processes are ended whatever happens."""
+    if view not in {shape.name for shape in CLASSES}:
+        raise SpecificationError(f"there is no view class {view}", next_step="`cvs suite --table` lists them")
+    processes = [LineMaintainer(command) for _ in range(instances)]
+    try:
+        found = examine(processes, view=view, runs=runs, seed=seed)
+    finally:
+        for process in processes:
+            process.close()
+    met = found.record.reaches(expected)
+    record = f"lowest level of a view record: {found.record.value}, expected {expected.value}"
+    lines = [
+        f"{view} by {' '.join(command)}: {found.runs} runs with restarts and redelivery",
+        f"{record}; of the whole view: {found.view.value}",
+    ]
+    lines += [] if met else ["", f"run of seed {found.seed}:", *(f"  {line}" for line in found.words)]
+    result = {
+        "view": view,
+        "runs": found.runs,
+        "record": found.record.value,
+        "whole_view": found.view.value,
+        "expected": expected.value,
+        "seed": found.seed,
+        "words": found.words,
+    }
+    return Report(met=met, lines=tuple(lines), result=result)
 
 
 def _driven(

@@ -1,8 +1,10 @@
+import json
 import sys
 
 import pytest
 
-from cvs.errors import AssumptionError
+from cvs.cli import run
+from cvs.errors import AssumptionError, ExitCode
 from cvs.manager.view_manager import ViewManager
 from cvs.model.levels import Level
 from cvs.programs.machine import RECORD, shown
@@ -105,6 +107,18 @@ def test_a_maintainer_in_another_language_speaks_in_lines():
         assert examine([maintainer], view="count", runs=20).record is Level.NOT_CONVERGED
     finally:
         maintainer.close()
+
+
+def test_the_command_judges_a_maintainer_in_another_language(capsys, tmp_path):
+    (tmp_path / "naive.py").write_text(IN_LINES)
+    arguments = ["suite", "--maintainer", f"{sys.executable} {tmp_path}/naive.py", "--view", "count"]
+    assert run([*arguments, "--runs", "10"]) == ExitCode.VIOLATED
+    out = capsys.readouterr().out
+    assert "lowest level of a view record: not_converged, expected strong" in out
+    assert "restarts; its stream goes on" in out
+    assert run([*arguments, "--runs", "10", "--expect", "not_converged", "--json"]) == ExitCode.MET
+    assert json.loads(capsys.readouterr().out)["result"]["record"] == "not_converged"
+    assert run([*arguments[:-1], "splendid"]) == ExitCode.USAGE
 
 
 def test_a_maintainer_that_stops_answering_is_refused():
