@@ -49,14 +49,15 @@ class Capture:
         self._connection = connection
         self._feed = feed
         self.settings = connection.settings()
-        check(self.settings)
+        folder = folder or self.settings.cdc_raw
+        check(self.settings, folder)
         self.stream = stream or self.settings.host_id
         self._book = SchemaBook()
         self._book.load(connection.schema())
         self.decoder = LogDecoder(self._book, define=feed.define, reload=self._reload, wanted=wanted)
         acknowledges_after_sync = self.settings.sync in ("group", "batch") and not eager
         self.tail = Tail(
-            folder or self.settings.cdc_raw,
+            folder,
             feed=feed,
             stream=self.stream,
             decoder=self.decoder,
@@ -117,13 +118,13 @@ class Capture:
         return self._book.load(self._connection.schema())
 
 
-def check(settings: NodeSettings) -> None:
-    """Refuse a node whose log cannot be captured rightly."""
+def check(settings: NodeSettings, folder: Path) -> None:
+    """Refuse a node whose log cannot be captured rightly, and a folder that is not here."""
     for what, next_step in settings.complaints():
         raise MissingEnvironmentError(what, where=f"node {settings.host_id}", next_step=next_step)
-    if not settings.cdc_raw.is_dir():
+    if not folder.is_dir():
         raise MissingEnvironmentError(
             "the node's cdc_raw folder is not here",
-            where=str(settings.cdc_raw),
+            where=str(folder),
             next_step="capture runs on the node's own machine; or name the folder with --cdc-raw",
         )

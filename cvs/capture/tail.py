@@ -74,7 +74,7 @@ class OpenSegment:
     def index(self) -> Index | None:
         """Return what its index file says now."""
         found = read_index(self.index_path)
-        self.had_index = self.had_index or self.index_path.exists()
+        self.had_index = self.had_index or found is not None or self.index_path.exists()
         return found
 
     def sections(self, marker: int, limit: int) -> Iterator[tuple[int, int]]:
@@ -195,10 +195,10 @@ class Tail:
         self._missed_schema = True
         return True
 
-    def _missed(self, before: int, following: int, *, partly: bool) -> None:
+    def _missed(self, before: int, following: int, *, partly: bool, none_dropped: bool = False) -> None:
         """Say what it means that segments between two ids were never seen."""
         count = following - before - (0 if partly else 1)
-        if partly or (not self._blocks_writes and count > 0):
+        if partly or (not self._blocks_writes and count > 0 and not none_dropped):
             reason = f"segments {before} to {following - 1} are gone unread"
             self.counters["gaps"] += 1
             gap = Change(Kind.GAP, "", origin=(following, 0, 0), detail=reason)
@@ -280,7 +280,8 @@ class Tail:
         self._append([], Source(following, 0))
         self._at = Source(following, 0)
         if missing:
-            self._missed(done.number, following, partly=False)
+            # because a node that drops segments drops the oldest first: while this one stands, none behind it went
+            self._missed(done.number, following, partly=False, none_dropped=done.path.exists())
             self._missed_schema = True
         self._leave(done)
         return True
