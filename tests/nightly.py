@@ -44,7 +44,7 @@ EXAMPLES = {
     "capture-differential": 125_000,
     "agree": 20_000,
     "properties": 2_000,
-    "plans": 10_000,
+    "plans": 2_000,
 } | {part: 2_000 for part in PARTS if part.startswith("levels-")}
 
 
