@@ -106,6 +106,7 @@ class Draft:
     limit: int = 0
     offset: int = 0
     shape: str = ""
+    told: dict[str, Column] = field(default_factory=dict)  # columns in terms of base tables, by name
 
     def aggregate(self, column: AggregateColumn, asking: Port) -> str:
         """Return the output name of an aggregate; equal ones are kept once.

@@ -85,8 +85,10 @@ def expanded(expression: Expression, source: BaseTable | Draft) -> Expression:
     for side, port in enumerate(source.ports):
         for expressions, name in port.columns.items():
             if name == expression.name:
-                below = tuple(expanded(e, b.source) for e, b in zip(expressions, port.flow, strict=True))
-                return Call(f"{source.shape}:{side}", below)
+                if name not in source.told:
+                    below = [expanded(e, b.source) for e, b in zip(expressions, port.flow, strict=True)]
+                    source.told[name] = Column(f"{source.shape}:{side}:{_digest(below)}")
+                return source.told[name]
     kept = next(a for a in source.aggregates.values() if a.name == expression.name)
     argument = () if kept.argument is None else (expanded(kept.argument, source),)
     return Call(f"{source.shape}:{kept.function.value}:{kept.distinct}", argument)

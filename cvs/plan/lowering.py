@@ -58,6 +58,7 @@ class Lowering:
     sightings: dict[str, Sighting] = field(default_factory=dict)
     cells: Mapping[Any, Cells] = field(default_factory=dict)
     ranges: dict[Any, Ranges] = field(default_factory=dict)
+    parts: dict[Any, tuple[Draft, list[str], list[str]]] = field(default_factory=dict)
     replicate: Callable[[Relation], bool] = lambda _: False
 
     def flow(self, relation: Relation) -> Flow:
@@ -135,7 +136,7 @@ class Lowering:
         port = Port(flow=self.flow(relation.source), prefix="g")
         ranges = self._ranges(relation, port)
         if ranges is not None and ranges in self.cells and self.cells[ranges].fits(port.flow[0].where):
-            return self._by_cells(relation, port, self.cells[ranges])
+            return self._by_cells(relation, port, ranges)
         key = tuple(port.expression(column.expression) for column in relation.group)
         return self._grouped(relation, port, key)
 
@@ -162,23 +163,24 @@ class Lowering:
         self.ranges.setdefault(key, Ranges()).wheres.add(port.flow[0].where)
         return key
 
-    def _by_cells(self, relation: Aggregate, port: Port, cells: Cells) -> Flow:
-        """Group by cell too, once for all views; then sum up the cells of this view."""
-        branch = port.flow[0]
-        below = Port(
-            flow=(Branch(source=branch.source, where=cells.shared, resolve=branch.resolve),), prefix="g"
-        )
-        group = [below.expression(column.expression) for column in relation.group]
-        marks = [below.demand((axis.cell(),)) for axis in cells.axes]
-        parts = self._group_draft(below, (*group, *marks))
+    def _parts(self, relation: Aggregate, port: Port, ranges: Any) -> tuple[Draft, list[str], list[str]]:
+        """Group by cell too, once for all views: the stage, its group columns, its cell columns."""
+        if ranges not in self.parts:
+            below = with_where(Port(flow=port.flow, prefix="g"), self.cells[ranges].shared)
+            group = [below.expression(column.expression) for column in relation.group]
+            marks = [below.demand((axis.cell(),)) for axis in self.cells[ranges].axes]
+            self.parts[ranges] = (self._group_draft(below, (*group, *marks)), group, marks)
+        return self.parts[ranges]
+
+    def _by_cells(self, relation: Aggregate, port: Port, ranges: Any) -> Flow:
+        """Sum up the cells of this view."""
+        parts, group, marks = self._parts(relation, port, ranges)
         wheres: list[Expression] = []
-        for axis, mark in zip(cells.axes, marks, strict=True):
-            cut = axis.cells(branch.where)
+        for axis, mark in zip(self.cells[ranges].axes, marks, strict=True):
+            cut = axis.cells(port.flow[0].where)
             if cut is not None:
-                wheres += [
-                    Call(">=", (Column(mark), Literal(cut[0]))),
-                    Call("<=", (Column(mark), Literal(cut[1]))),
-                ]
+                bounds = zip((">=", "<="), cut, strict=True)
+                wheres += [Call(operator, (Column(mark), Literal(at))) for operator, at in bounds]
         above = Port(flow=(Branch(source=parts, where=conjoined((), wheres), resolve=Column),), prefix="g")
         key = tuple(above.expression(Column(name)) for name in group)
         draft = self._group_draft(above, key)

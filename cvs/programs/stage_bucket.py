@@ -172,8 +172,8 @@ class State:
         self.want(prefixes=(prefix,))
         if len(self._ordered) != len(self.rows):
             self._ordered = sorted(self.rows)
-        found = {key: self.rows[key] for key in _beginning(self._ordered, prefix)}
-        for key in _beginning(self._touched, prefix):
+        found = {key: self.rows[key] for key in beginning(self._ordered, prefix)}
+        for key in beginning(self._touched, prefix):
             value = self.changed[key]
             if value is None:
                 found.pop(key, None)
@@ -188,7 +188,7 @@ class State:
         self.changed[key] = value
 
 
-def _beginning(ordered: list[bytes], prefix: bytes) -> Iterator[bytes]:
+def beginning(ordered: list[bytes], prefix: bytes) -> Iterator[bytes]:
     """Yield the keys of an ordered list that begin with a prefix."""
     for at in range(bisect_left(ordered, prefix), len(ordered)):
         if not ordered[at].startswith(prefix):

@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 from cvs.model.outcome import APPLIED, Outcome, OutcomeKind
 from cvs.model.signature import Signature
-from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, SetBucket, StateRow
+from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, SetBucket, StateRow, beginning
 from cvs.programs.stage_codec import Values
 from cvs.programs.stage_delta import PutImages, ReadImages
 from cvs.programs.stage_publish import PutRows
@@ -67,11 +67,13 @@ class MemoryDoor:
 
     def _read(self, request: ReadBucket) -> BucketRead:
         place = (request.table, request.bucket)
-        rows = {
-            key: row
-            for key, row in self.rows.get(place, {}).items()
-            if request.everything or key in request.keys or key.startswith(request.prefixes)
-        }
+        stored = self.rows.get(place, {})
+        if request.everything:
+            return BucketRead(signature=self._signature(place), rows=dict(stored))
+        rows = {key: stored[key] for key in request.keys if key in stored}
+        ordered = sorted(stored) if request.prefixes else []
+        for prefix in request.prefixes:
+            rows.update((key, stored[key]) for key in beginning(ordered, prefix))
         return BucketRead(signature=self._signature(place), rows=rows)
 
     def _set(self, request: SetBucket) -> Outcome:

@@ -19,7 +19,7 @@ from cvs.model.stages import (
     Zone,
 )
 from cvs.programs.stage_aggregate import AggregateCompute
-from cvs.programs.stage_bucket import Bag, State
+from cvs.programs.stage_bucket import Bag, NeedsError, State
 from cvs.programs.stage_codec import Value, Values, bucket_of, pack_key
 from cvs.programs.stage_edges import RowMap, columns_of_sources, compile_edge, through
 from cvs.programs.stage_join import JoinCompute
@@ -102,21 +102,40 @@ class ZoneCompute:
         return (bucket_of(pack_key(row), buckets),)
 
     def compute(self, state: State, entered: BucketInput) -> dict[str, Bag]:
-        """Run the stages in order over one bucket; return the changes of their outputs."""
+        """Run the stages in order over one bucket; return the changes of their outputs.
+
+        What several stages need is asked for together: a stage waits only for the outputs it reads, so a zone is
+        read as often as its stages are deep, not as often as they are many.
+        """
         outputs: dict[str, Bag] = {}
-        for number, (stage, compute) in enumerate(zip(self.zone.stages, self._computes, strict=True)):
-            sides = [entered.get((number, side)) for side in (0, 1)]
-            taken = (Bag(), Bag())
-            for bag, side in zip(taken, sides, strict=True):
-                bag.extend(side or Bag())
-            for way in self._inner:
-                if way.stage == number:
-                    through(way.run, outputs[way.source], taken[way.side])
-            if isinstance(compute, AggregateCompute | TopKCompute):
-                outputs[stage.name] = compute(state, taken[0], always=sides[0] is not None)
-            else:
-                outputs[stage.name] = compute(state, taken)
+        keys: set[bytes] = set()
+        prefixes: set[bytes] = set()
+        for number, stage in enumerate(self.zone.stages):
+            inner = [way for way in self._inner if way.stage == number]
+            if any(way.source not in outputs for way in inner):
+                continue  # because a stage it reads waits for rows
+            try:
+                outputs[stage.name] = self._stage(
+                    number, state, entered, [(way, outputs[way.source]) for way in inner]
+                )
+            except NeedsError as needs:
+                keys.update(needs.keys)
+                prefixes.update(needs.prefixes)
+        if keys or prefixes:
+            raise NeedsError(keys, prefixes)
         return outputs
+
+    def _stage(self, number: int, state: State, entered: BucketInput, inside: list[tuple[_Way, Bag]]) -> Bag:
+        compute = self._computes[number]
+        sides = [entered.get((number, side)) for side in (0, 1)]
+        taken = (Bag(), Bag())
+        for bag, side in zip(taken, sides, strict=True):
+            bag.extend(side or Bag())
+        for way, bag in inside:
+            through(way.run, bag, taken[way.side])
+        if isinstance(compute, AggregateCompute | TopKCompute):
+            return compute(state, taken[0], always=sides[0] is not None)
+        return compute(state, taken)
 
     def contents(self, state: State) -> dict[str, Bag]:
         """Return every stage's rows as a whole bucket's state has them."""

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from cassandra.query import SimpleStatement
+from cassandra.util import Date
 
 from cvs.model.layout import quoted
 from cvs.model.views import BaseTable
@@ -93,8 +94,11 @@ def _comparable(value: Any) -> Any:
     """Return a value that has an order like a number's; None: it has not."""
     if isinstance(value, bool | datetime):
         return None
-    if hasattr(value, "date") and callable(value.date):  # the driver's own type of a date
-        value = value.date()
+    if isinstance(value, Date):
+        try:
+            value = value.date()
+        except ValueError:
+            return None  # because Cassandra's dates reach beyond Python's years
     return value if isinstance(value, int | float | Decimal | date) and value == value else None
 
 
