@@ -19,7 +19,7 @@ from cvs.capture.clock import StreamClock
 from cvs.capture.decode import Entry
 from cvs.capture.feed import ENDED, Feed, Head, Source
 from cvs.capture.log import LogDecoder
-from cvs.capture.segment import MARKER_BYTES, read_header, section_end, segment_id
+from cvs.capture.segment import MARKER_BYTES, DamagedSegmentError, read_header, section_end, segment_id
 from cvs.errors import HistoryError
 
 APPEND_CHANGES_MAX = 20_000
@@ -234,15 +234,23 @@ class Tail:
             return bool(closed and newer)
         pending: list[Change] = []
         durable = limit if closed or not self._eager else index.durable if index else 0
-        for start, end in segment.sections(marker, limit):
-            data = segment.read(start, end - start)
-            found = self._decoder.decode(data, MARKER_BYTES, len(data), segment=segment.number, base=start)
-            if found and end > durable:
-                self.counters[BEFORE_DURABLE] += len(found)
-            pending += found
-            marker = end
-            if len(pending) >= APPEND_CHANGES_MAX:
-                pending = self._flush(pending, Source(segment.number, marker))
+        try:
+            for start, end in segment.sections(marker, limit):
+                data = segment.read(start, end - start)
+                found = self._decoder.decode(
+                    data, MARKER_BYTES, len(data), segment=segment.number, base=start
+                )
+                if found and end > durable:
+                    self.counters[BEFORE_DURABLE] += len(found)
+                pending += found
+                marker = end
+                if len(pending) >= APPEND_CHANGES_MAX:
+                    pending = self._flush(pending, Source(segment.number, marker))
+        except (
+            DamagedSegmentError
+        ):  # a place in the segment says it was begun: whoever deletes it makes a gap
+            self._flush(pending, Source(segment.number, marker))
+            raise
         if pending or marker != begin:  # an offset says: of this segment something was consumed
             self._flush(pending, Source(segment.number, marker))
         return bool(closed and newer)

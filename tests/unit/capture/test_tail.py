@@ -174,6 +174,13 @@ def test_damage_stops_the_tail_before_it_and_stays(folder: Folder, tmp_path: Pat
         with pytest.raises(DamagedSegmentError, match="checksum"):
             tail.step(1)
     assert len(folder.names()) == 2, "nothing of a damaged segment is deleted"
+    tail.close()
+    for path in folder.path.iterdir():  # an operator gives it up
+        path.unlink()
+    folder.put(SEGMENT + 1, data_of(SEGMENT + 1, PAYLOADS[0]), "9999")
+    tail_of(folder, feed).step(2)
+    kinds = [change.kind for change in feed.read("n1", 0, 10)]
+    assert kinds == [Kind.ROW, Kind.GAP, Kind.ROW], "what is right before the damage came, once"
 
 
 def test_under_periodic_sync_the_clock_waits_for_what_is_visible(folder: Folder, tmp_path: Path) -> None:
