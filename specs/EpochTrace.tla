@@ -32,21 +32,22 @@ Untouched == [at |-> <<Incarnation, 0, 0, TRUE>>, rows |-> <<>>]
 Epoch(signature) == signature[2]
 Whole(signature) == signature[4]
 
-\* e: the epoch it runs (0: none); read: each bucket as it saw it last; due: buckets not known to be done;
-\* put: what it put; over: it asked for the commit, so it writes no more. A driver that was killed is another driver afterwards.
-Fresh(e) == [e |-> e, read |-> <<>>, due |-> {}, put |-> {}, staged |-> FALSE, stopped |-> FALSE, published |-> FALSE,
-             over |-> FALSE]
+\* e: the epoch it runs (0: none); control, read: the control row's signature and each bucket as it saw them last; due:
+\* buckets not known to be done; put: what it put; over: it asked for the commit, so it writes no more. A driver that
+\* was killed is another driver afterwards.
 Pinned(signature) == IF signature[3] = 1 THEN Epoch(signature) + 1 ELSE 0
+Fresh(seen) == [e |-> Pinned(seen), control |-> seen, read |-> <<>>, due |-> {}, put |-> {}, staged |-> FALSE,
+                stopped |-> FALSE, published |-> FALSE, over |-> FALSE]
 With(f, k, v) == (k :> v) @@ f
 
 Init ==
   /\ i = 1
-  /\ stored = [p \in Places |-> IF p = Control THEN [Untouched EXCEPT !.at = <<Incarnation, 0, 0, TRUE>>] ELSE Untouched]
+  /\ stored = [p \in Places |-> Untouched]
   /\ past = [p \in Places |-> <<Untouched>>]
   /\ asked = {}
   /\ images = <<>>
   /\ shown = <<>>
-  /\ driver = [d \in Drivers |-> Fresh(0)]
+  /\ driver = [d \in Drivers |-> Fresh(Untouched.at)]
 
 Kept == 4
 States(place) == {past[place][n] : n \in DOMAIN past[place]}
@@ -55,7 +56,7 @@ Seen(place, signature) == \E s \in States(place) : s.at = signature
 \* A read of the control row begins an epoch, or shows that there is none to run.
 Begin ==
   /\ Advance("read") /\ Now.place = Control /\ Seen(Control, Now.signature)
-  /\ driver' = [driver EXCEPT ![P] = IF Pinned(Now.signature) = My.e THEN My ELSE Fresh(Pinned(Now.signature))]
+  /\ driver' = [driver EXCEPT ![P] = IF Now.signature = My.control THEN My ELSE Fresh(Now.signature)]
   /\ UNCHANGED <<stored, past, asked, images, shown>>
 
 \* Requests of one round go side by side, so a driver that must stop may still read.
@@ -125,7 +126,7 @@ Complete ==
 \* The control row: commit what was run to its end (and pin the next), or pin where nothing is pinned.
 Step ==
   /\ Advance("call") /\ Now.place = Control
-  /\ Seen(Control, Now.expected) /\ Now.new[1] = Now.expected[1]
+  /\ Now.expected = My.control /\ Now.new[1] = Now.expected[1]
   /\ \/ /\ Now.expected[3] = 1 /\ Epoch(Now.new) = Epoch(Now.expected) + 1
         /\ My.e = Epoch(Now.new) /\ Complete
         /\ driver' = [driver EXCEPT ![P].over = TRUE]
@@ -147,7 +148,7 @@ Effect(request) ==
 
 Known(request) ==
   IF Now.outcome # "applied" THEN My
-  ELSE IF request.place = Control THEN Fresh(Pinned(request.to.at))
+  ELSE IF request.place = Control THEN Fresh(request.to.at)
   ELSE [My EXCEPT !.read = With(@, request.place, request.to),
                   !.due = IF Whole(request.to.at) THEN @ \ {request.place} ELSE @]
 

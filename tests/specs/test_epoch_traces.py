@@ -11,7 +11,7 @@ import pytest
 
 from cvs.embedded.artifacts import jars
 from cvs.model.outcome import Outcome, OutcomeKind
-from cvs.programs.epoch import commit, pin_next, read_control
+from cvs.programs.epoch import Pin, commit, pin_next, read_control
 from cvs.programs.epoch_run import run_epoch
 from cvs.programs.stage_bucket import ALL_RULES, Rules, SetBucket
 from tests.unit.programs.epoch_cases import CASES
@@ -52,14 +52,21 @@ class Loses:
         return Outcome(kind=OutcomeKind.UNKNOWN)
 
 
-def life(world: World, rules: Rules) -> Any:
-    """One driver: takes the pin that stands (or pins), runs the epoch, commits it."""
+def life(world: World, rules: Rules, epochs: int) -> Any:
+    """One driver: takes the pin that stands (or pins), runs the epoch, commits it, and pins the next with it."""
     control = yield from read_control()
     if not control.pinned:
         control = yield from pin_next(control, world.next_pin(control))
-    if control.pinned:
-        yield from run_epoch(world.program, control.pin, world.changes(control.pin), rules=rules)
-        yield from commit(control, None)
+    for left in reversed(range(epochs)):
+        if not control.pinned:
+            return
+        pin = control.pin
+        yield from run_epoch(world.program, pin, world.changes(pin), rules=rules)
+        until = {"s": len(world.feed)}
+        after = Pin(epoch=pin.epoch + 1, since=pin.until, until=until) if left else None
+        control = yield from commit(control, after)
+        if control.committed != pin.epoch:
+            return  # because another driver went on
 
 
 def keys_of(world: World) -> dict[str, tuple[int, ...]]:
@@ -78,6 +85,7 @@ def recorded(
     lives: int = 12,
     losses: float = 0.15,
     world: Any = None,
+    epochs: int = 2,
 ) -> epoch_traces.Log:
     """Let drivers come, sleep, die and wake over one pipeline; note what each asks."""
     chance = random.Random(seed)
@@ -88,7 +96,7 @@ def recorded(
     for number in range(lives):
         for _ in range(chance.randrange(4)):
             world.write()
-        sleeping.append(started(world, rules, log.driver(f"d{number}", door)))
+        sleeping.append(started(world, rules, log.driver(f"d{number}", door), epochs))
         for driver in chance.sample(sleeping, min(2, len(sleeping))):
             patience = chance.choice((2, 5, 9, 400))
             while patience and stepped(driver):
@@ -99,8 +107,8 @@ def recorded(
     return log
 
 
-def started(world: World, rules: Rules, door: Any) -> Driver:
-    return Driver.start(SimpleNamespace(door=door), life(world, rules))
+def started(world: World, rules: Rules, door: Any, epochs: int = 1) -> Driver:
+    return Driver.start(SimpleNamespace(door=door), life(world, rules, epochs))
 
 
 def stepped(driver: Driver) -> bool:
@@ -154,7 +162,7 @@ def resumed(case: Any, seed: int) -> epoch_traces.Log:
 @pytest.mark.parametrize(("rule", "seed"), [("signatures", 3), ("stop_when_newer", 2)])
 def test_a_program_without_a_rule_is_refused(rule: str, seed: int) -> None:
     """With a rule of the protocol off, the run has a step the spec does not know."""
-    found = matched(recorded(COUNTING, seed, rules=replace(SMALL, **{rule: False}), lives=8))
+    found = matched(recorded(COUNTING, seed, rules=replace(SMALL, **{rule: False}), lives=8, epochs=1))
     assert not found.accepted, f"{rule} off, and the run fits the spec"
     assert '"call"' in found.refused
 
