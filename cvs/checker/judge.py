@@ -38,7 +38,7 @@ class Judged:
 def judge_subject(subject: Subject, lineage: Lineage, *, index: Index, run: Run, budget: int) -> Judged:
     """Decide every property of one subject."""
     lattice = index.lattice(subject.key)
-    problem = problem_of(subject, lattice, index.meaning, run)
+    problem = problem_of(subject, lattice, index, run)
     case = _Case(subject, lattice, problem, lineage, run, budget, index.meaning.linear)
     own: dict[str, Answer] = {"converged": case.converged()}
     own["strong"] = case.strong()

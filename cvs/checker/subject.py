@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cvs.checker.cuts import Problem
+from cvs.checker.evaluation import WholeView
 from cvs.checker.meaning import Meaning
 from cvs.checker.replay import ENDLESS, BaseRecord, Key, Row, Run, Timeline
 from cvs.checker.verdict import Cut
@@ -151,14 +152,14 @@ class Index:
             lattice.uncertain = lattice.uncertain or len(certain) < len(timeline.versions)
 
 
-def problem_of(subject: Subject, lattice: Lattice, meaning: Meaning, run: Run) -> Problem:
+def problem_of(subject: Subject, lattice: Lattice, index: Index, run: Run) -> Problem:
     """Make the problem whose answer is the level of the subject."""
+    whole = WholeView(index.meaning, lattice.records, lattice.rows, index.touching)
 
     def value(cut: Cut) -> Hashable:
-        shown = meaning.view(lattice.base(cut))
-        if subject.key is not None:
-            return shown.get(subject.key)
-        return frozenset(shown.items())
+        if subject.key is None:
+            return whole.value(cut)
+        return index.meaning.view(lattice.base(cut)).get(subject.key)
 
     place = {record: i for i, record in enumerate(lattice.records)}
     starts = [{first for first, _ in numbers[1:]} for numbers in lattice.numbers]

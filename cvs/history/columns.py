@@ -194,26 +194,24 @@ class Gathered:
 
     def take(self, block: Sequence[Any]) -> None:
         """Add some events of one file, in its order."""
-        kinds = list(map(type, block))
+        times = _column("time", block)
+        who = self.processes.of(_each("process", block))
         places: dict[Any, list[int]] = {}
-        for place, kind in enumerate(kinds):
+        for place, kind in enumerate(map(type, block)):
             places.setdefault(kind, []).append(place)
         for kind, where in places.items():
             lines = [block[place] for place in where]
             self.count(kind.__struct_config__.tag, len(lines))
-            numbers = np.array(where, dtype=np.int64) + (self.events + 1)
             if kind is ev.RunStarted:
                 self.headers += lines
             way = _WAYS.get(kind)
             if way is not None:
-                part = way(self, lines)
+                at = np.array(where, dtype=np.int64)
                 self.put(
-                    kind, **part, number=numbers, process=self.processes.of(_each("process", lines)),
-                    operation=_column("operation", lines), time=_column("time", lines),
+                    kind, **way(self, lines), number=at + (self.events + 1), process=who[at],
+                    operation=_column("operation", lines), time=times[at],
                 )  # fmt: skip
-        who = list(map(attrgetter("process"), block))
-        self.processes.of(list(dict.fromkeys(who)))
-        self.put(ev.Event, time=_column("time", block))
+        self.put(ev.Event, time=times)
         self.events += len(block)
 
     def count(self, tag: Any, many: int) -> None:
