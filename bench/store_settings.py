@@ -79,6 +79,7 @@ def shown(rates: list[float]) -> str:
 def client(contact_points: tuple[str, ...], rows: int, number: int, seconds: float, answers: Any) -> None:
     """One client process with its share of the threads."""
     bench = Bench.joined(contact_points)
+    _ = bench.session.driver
     for turn in range(2):  # the first warms up
         measurement = Measurement("", rows, partial(bench.adapter, rows))
         run_round(measurement, THREADS // number, seconds if turn else 1.0, None)

@@ -8,6 +8,7 @@ reference 4.1; `tests/cluster/test_default_policy.py` shows it).
 import os
 import re
 import ssl
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,19 @@ LOCAL_MARK = " [test-and-sets at LOCAL_SERIAL]"  # in a table's comment; without
 CLOSED_ON_US = (ConnectionShutdown, ConnectionResetError, BrokenPipeError, ProtocolError)
 RECONNECT_SECONDS = 1.0
 """The driver's own policy waits up to ten minutes, and a node that came back would not be asked meanwhile."""
+
+
+class _Opening:
+    """One at a time opens a session; a forked child begins with a lock nobody holds."""
+
+    lock = threading.Lock()
+
+
+def _forget_lock() -> None:
+    _Opening.lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_lock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +85,9 @@ class CassandraSession:
     def driver(self) -> Session:
         """Return the driver's session of this process, opening it at the first use."""
         if self._session is None or self._pid != os.getpid():
-            self._session, self._pid, self._prepared = _open(self.address), os.getpid(), {}
+            with _Opening.lock:  # because threads that ask at once must share one
+                if self._session is None or self._pid != os.getpid():
+                    self._session, self._prepared, self._pid = _open(self.address), {}, os.getpid()
         return self._session
 
     def prepared(self, statement: str) -> PreparedStatement:

@@ -1,11 +1,16 @@
 """Why a cluster did not let us in: one cause, one thing to mend, nothing that was sent."""
 
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from cassandra import AuthenticationFailed
 from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionShutdown
 
-from cvs.store.session import refusal
+from cvs.store import session
+from cvs.store.session import ClusterAddress, refusal
 
 DISTRUST = OSError(1, "Last error: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: IP address mismatch, "
                       "certificate is not valid for '127.0.0.1'. (_ssl.c:1006)")  # fmt: skip
@@ -33,3 +38,21 @@ def test_each_cause_has_its_own_words(cause: Exception, tls: bool, what: str, me
 def test_no_cause_at_all_is_still_a_sentence() -> None:
     """A driver that gives up without saying why."""
     assert refusal(NoHostAvailable("none", {}), tls=False)[0] == "no host answered"
+
+
+def test_threads_that_ask_at_once_share_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One session a process, also when its first users come together; a fork opens its own."""
+    opened: list[object] = []
+
+    def slow(_address: ClusterAddress) -> object:
+        time.sleep(0.05)
+        opened.append(object())
+        return opened[-1]
+
+    monkeypatch.setattr(session, "_open", slow)
+    ours = session.CassandraSession(ClusterAddress(contact_points=("127.0.0.1",)))
+    with ThreadPoolExecutor(8) as crew:
+        found = set(crew.map(lambda _: id(ours.driver), range(8)))
+    assert len(found) == len(opened) == 1
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert id(ours.driver) not in found
