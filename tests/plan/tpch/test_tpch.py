@@ -1,6 +1,7 @@
 """All 22 queries of TPC-H: parsed, planned, recomputed as DuckDB does, and kept through changes of all tables."""
 
 from collections import Counter
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -10,12 +11,13 @@ from cvs.model.recompute import recompute
 from cvs.plan.levels import view_level
 from cvs.plan.maintenance import Choices, maintenance_plan
 from cvs.plan.sql import DeclaredView, parse_views
-from tests.plan.faulty_run import PipelineRun
+from tests.plan.faulty_run import Judged, PipelineRun
 from tests.plan.programs_run import ProgramsRun
 from tests.plan.tpch.data import QUERIES, Changes, Oracle, comparable, generate
 from tests.plan.tpch.schema import TABLES
 
 VIEWS = parse_views(QUERIES, TABLES)
+README = Path(__file__).resolve().parents[3] / "cvs" / "plan" / "README.md"
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +30,21 @@ def as_rows(tables: dict[str, list[tuple]]) -> dict[str, list[dict]]:
         name: [dict(zip((n for n, _ in TABLES[name].columns), row, strict=True)) for row in rows]
         for name, rows in tables.items()
     }
+
+
+def table(judged: dict[str, Judged]) -> list[str]:
+    """Each query's line of the table in the room's README."""
+    lines = []
+    for view in VIEWS:
+        plan, it = maintenance_plan([view], TABLES), judged[view.name]
+        kinds = Counter(type(stage).__name__.removesuffix("Stage").lower() for stage in plan.stages)
+        stages = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+        levels = f"{it.record.value} | {it.snapshot.value} | {it.plain.value}"
+        name = view.name.removeprefix("tpch.")
+        lines.append(
+            f"| {name} | {stages} | {len(plan.zones)} | {view.options.level} | {levels} | {it.states} |"
+        )
+    return lines
 
 
 def wanted_rows(oracle: Oracle, view: DeclaredView, columns: list[str]) -> list[tuple]:
@@ -97,6 +114,8 @@ def test_each_reaches_its_declared_level_at_a_thousandth(small: dict[str, list[t
         assert told.view_snapshot is not None
         assert judged[view.name].snapshot.reaches(told.view_snapshot), view.name
     assert sum(it.states > 0 for it in judged.values()) >= 15
+    missing = [line for line in table(judged) if line not in README.read_text()]
+    assert not missing, "cvs/plan/README.md should say:\n" + "\n".join(missing)
     assert any(it.plain is Level.CONVERGED for it in judged.values()), "puts of one epoch are seen one by one"
 
 
