@@ -59,6 +59,9 @@ class Feed(Protocol):
     def hold(self, consumer: str, positions: Mapping[str, int]) -> None:
         """Declare that a consumer still needs these positions and all after them (durable, monotone)."""
 
+    def release(self, consumer: str) -> None:
+        """Take back what a consumer held: it is no more."""
+
     def define(self, definition: TableDefinition) -> str:
         """Store a definition (idempotent, durable) and return its reference."""
 

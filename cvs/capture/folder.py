@@ -105,6 +105,10 @@ class FolderFeed:
         merged = held | {stream: max(at, held.get(stream, 0)) for stream, at in positions.items()}
         _replace(folder / f"{quote(consumer, safe='')}.json", msgspec.json.encode(merged))
 
+    def release(self, consumer: str) -> None:
+        """Take back what a consumer held."""
+        (self.root / "holds" / f"{quote(consumer, safe='')}.json").unlink(missing_ok=True)
+
     def define(self, definition: TableDefinition) -> str:
         """Store a definition; the same content has the same name, so repeating it changes nothing."""
         reference = reference_of(definition)

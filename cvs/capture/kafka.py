@@ -108,6 +108,12 @@ class KafkaFeed:
         merged = held | {stream: max(at, held.get(stream, 0)) for stream, at in positions.items()}
         self._send(topic, [(consumer.encode(), msgspec.json.encode(merged))])
 
+    def release(self, consumer: str) -> None:
+        """Take back what a consumer held."""
+        topic = f"{self._topic}.holds"
+        self._make(topic, compacted=True)
+        self._send(topic, [(consumer.encode(), None)])
+
     def define(self, definition: TableDefinition) -> str:
         """Store a definition; the same content has the same name."""
         reference = reference_of(definition)
@@ -221,7 +227,7 @@ class KafkaFeed:
         found = self._admin.list_topics(topic, timeout=WAIT_SECONDS).topics.get(topic)
         return bool(found and not found.error and found.partitions and found.partitions[0].leader >= 0)
 
-    def _send(self, topic: str, messages: list[tuple[bytes | None, bytes]]) -> int:
+    def _send(self, topic: str, messages: Sequence[tuple[bytes | None, bytes | None]]) -> int:
         """Send messages in order; return the end when all in-sync replicas have all of them, or raise."""
         if self._producer is None:
             self._producer = Producer(
@@ -255,6 +261,7 @@ class KafkaFeed:
     def _table(self, topic: str) -> dict[str, bytes]:
         """Read a compacted topic as what it is: a table."""
         low, high = self._reader.ends(topic)
-        return {
+        rows = {
             message.key().decode(): message.value() for message in self._reader.messages(topic, low, high)
         }
+        return {key: value for key, value in rows.items() if value is not None}  # none: taken back

@@ -98,6 +98,9 @@ class TopicsFeed:
     def hold(self, consumer: str, positions: Mapping[str, int]) -> None:
         """Do nothing: retention is the topics' own."""
 
+    def release(self, consumer: str) -> None:
+        """Do nothing: retention is the topics' own."""
+
     def define(self, definition: TableDefinition) -> str:
         """Refuse: others fill these topics."""
         raise _read_only()

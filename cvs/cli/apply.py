@@ -22,13 +22,25 @@ SIGNS = {"create": "+", "replace": "~", "drop": "-", "unchanged": "=", "kept": "
 @click.option("--dry-run", is_flag=True, help="Print every statement that would be sent, and send none.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--prune", is_flag=True, help="Drop views that are kept but not in FILE.")
+@click.option(
+    "--whole-feed",
+    is_flag=True,
+    help="The feed holds every write since the base tables were made: follow it and read no table.",
+)
 @json_option
 def command(
-    file: str, settings_file: str | None, dry_run: bool, yes: bool, prune: bool, as_json: bool
+    file: str,
+    settings_file: str | None,
+    dry_run: bool,
+    yes: bool,
+    prune: bool,
+    whole_feed: bool,
+    as_json: bool,
 ) -> int:
     """Create, replace or drop views so that the cluster keeps those of FILE.
 
-    Shows the difference and asks. Of your own tables only `cdc = true` is set, and that is shown too.
+    Shows the difference and asks. Of your own tables only `cdc = true` is set, and that is shown too. Rows that are
+    there already are read by the running pipeline (`cvs run`); a changed set of views is built beside the old one.
 
     \b
     cvs apply views.sql --dry-run
@@ -43,7 +55,7 @@ def command(
             _print(proposal, dry_run=dry_run)
         agreed = not dry_run and not proposal.empty and (yes or _asked(as_json))
         if agreed:
-            carry_out(views, proposal)
+            carry_out(views, proposal, whole_feed=whole_feed)
     finally:
         session.close()
     if as_json:
@@ -79,12 +91,18 @@ def _print(proposal: Proposal, *, dry_run: bool) -> None:
     for table in proposal.captured:
         out.print(f"  ~ {table} gets cdc = true", markup=False)
     for table in proposal.filled:
+        out.print(f"  < {table} has rows: they are read once, while writes go on", markup=False)
+    if proposal.incarnation > 1 and not proposal.empty:
         out.print(
-            f"note: {table} has rows that were written before capture; views will hold only what is written from now",
+            f"note: incarnation {proposal.incarnation} of all views is built beside the one that serves; "
+            "readers see the old one until the new one is complete",
             markup=False,
         )
     if dry_run:
-        out.print("\n\n".join(statement + ";" for statement in proposal.statements), markup=False)
+        out.print("\n\n".join(f"{it};" for it in proposal.statements), markup=False)
+        if proposal.removals:
+            out.print(f"\nonce incarnation {proposal.incarnation} serves:\n", markup=False)
+            out.print("\n\n".join(f"{it};" for it in proposal.removals), markup=False)
     elif proposal.empty:
         out.print("nothing to do: the cluster keeps these views already")
 
@@ -94,6 +112,7 @@ def _as_data(proposal: Proposal) -> dict[str, object]:
         "changes": msgspec.to_builtins(proposal.changes),
         "captured": proposal.captured,
         "statements": proposal.statements,
+        "removals": proposal.removals,
         "incarnation": proposal.incarnation,
         "filled": proposal.filled,
     }

@@ -98,5 +98,7 @@ def _picture(status: Status) -> Group:
         f"{status['pipeline']}: {role} · epoch {status['committed_epoch']:,} · "
         f"{status['queued_change_count']:,} changes wait"
     )
+    if status["building"]:
+        head.append(f"\na build goes on: {status['building']}")
     problems = [Text(f"problem: {problem}", style="red") for problem in status["problems"]]
     return Group(*problems, head, Text(""), table)

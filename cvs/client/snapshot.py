@@ -71,6 +71,12 @@ class ViewReader:
     def _snapshot(self, publication: PublishCompute, key: Key | None, attempts: int) -> Snapshot:
         for _ in range(attempts):
             first = read_control(self._session, self._keyspace)
+            if first.pin.building:
+                raise StoreError(
+                    f"{publication.publication.view} is being built: there is no state of it to show yet",
+                    where=self._keyspace,
+                    next_step="`cvs status` says how far it is",
+                )
             try:
                 rows = self._rows(publication, key, first.committed, first.signature.incarnation)
             except MovedOnError:

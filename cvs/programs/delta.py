@@ -22,6 +22,19 @@ NEVER = 2**63 - 1
 EXPIRED_TTL = 2**31 - 1
 """The time to live by which Cassandra marks a liveness that has run out."""
 
+ASSUMED = -(2**62)
+"""Write time of a scanned row's liveness, which CQL cannot read (H18): older than everything captured. When the row's
+last live cell is gone, the row is *in doubt* and read again."""
+
+CONFIRMED = ASSUMED + 1
+"""Write time of a liveness that a scan did see, in a row without live cells; in doubt again when its time is over."""
+
+SNAPSHOT = b"*"
+"""Path of a list that was read as a whole, without its paths: another cell beside it puts the row in doubt."""
+
+Doubt = tuple[tuple[str, int], ...]
+"""Why a row must be read again: lists with the latest write known of each; none: whether it exists."""
+
 Visible = dict[str, bytes | list[tuple[bytes, bytes]]]
 """What a reader sees of a row: serialized value by column; a collection as its live (path, value) cells."""
 
@@ -209,7 +222,9 @@ def live(cell: Cell, clock: int) -> bool:
 def visible(image: RowImage, statics: RowImage, clock: int) -> Visible | None:
     """Return what a reader sees of a row, None if there is none; statics show only beside a live row."""
     liveness = image.liveness
-    exists = liveness is not None and clock < liveness.gone_at and liveness.ttl != EXPIRED_TTL
+    exists = liveness is not None and liveness.ttl != EXPIRED_TTL
+    if liveness is not None and clock >= liveness.gone_at:
+        exists = exists and liveness.written == CONFIRMED
     columns: Visible = {}
     _show(image, clock, columns)
     if not exists and not columns:
@@ -246,6 +261,27 @@ def last_write(image: RowImage) -> int:
     return latest
 
 
+def in_doubt(image: RowImage, clock: int) -> Doubt | None:
+    """Say why a row that was scanned must be read again; None: all that matters is known."""
+    lists, it = lists_in_doubt(image, clock), image.liveness
+    if it is None or it.written > CONFIRMED or it.ttl == EXPIRED_TTL:
+        return lists or None
+    guessed = it.written == ASSUMED or clock >= it.gone_at
+    return lists if lists or (guessed and not any(live(cell, clock) for _, _, cell in image.cells)) else None
+
+
+def lists_in_doubt(image: RowImage, clock: int) -> Doubt:
+    """Name the lists that were read as a whole and written, or began to expire, since."""
+    found = []
+    for column, path, cell in image.cells:
+        if path != SNAPSHOT:
+            continue
+        others = [it.written for name, _, it in image.cells if name == column]
+        if len(others) > 1 or clock >= cell.gone_at:
+            found.append((column, max(others)))
+    return tuple(found)
+
+
 class StoredRow(msgspec.Struct, frozen=True, array_like=True):
     """The one blob of a base row: image and what was emitted, before and now, at `epoch` (H17: one blob)."""
 
@@ -273,6 +309,7 @@ class Emitted(msgspec.Struct, frozen=True):
     before: Visible | None
     now: Visible | None
     written: int = 0
+    doubt: Doubt | None = None
 
 
 class Absorbed(msgspec.Struct, frozen=True):
@@ -307,6 +344,8 @@ def absorb(
         partition = merge_partition(partition, change)
         new_header = StoredPartition(epoch, partition)
     out = Absorbed(new_header, {}, [], [])
+    if new_header is not None and (lists := lists_in_doubt(partition.statics, clock)):
+        out.emitted.append(Emitted(b"", None, None, 0, lists))
     for clustering in sorted({*rows, *row_changes}):
         stored = rows.get(clustering)
         if stored is not None and stored.epoch > epoch:
@@ -314,7 +353,9 @@ def absorb(
         if stored is None or stored.epoch < epoch:
             changes = row_changes.get(clustering, [])
             over = deletion_over(partition, clustering, inside)
-            stored = _move(stored, changes, over, partition.statics, epoch=epoch, clock=clock)
+            stood, stored = stored, _move(stored, changes, over, partition.statics, epoch=epoch, clock=clock)
+            if stored is None and stood is not None and (doubt := in_doubt(stood.image, clock)) is not None:
+                out.emitted.append(Emitted(clustering, None, None, 0, doubt))
         if stored is not None:
             _note(out, clustering, stored, clock)
     return out
@@ -344,8 +385,9 @@ def _move(
 
 def _note(out: Absorbed, clustering: bytes, stored: StoredRow, clock: int) -> None:
     out.rows[clustering] = stored
-    if stored.before != stored.now:
-        out.emitted.append(Emitted(clustering, stored.before, stored.now, last_write(stored.image)))
+    doubt = in_doubt(stored.image, clock)
+    if stored.before != stored.now or doubt is not None:
+        out.emitted.append(Emitted(clustering, stored.before, stored.now, last_write(stored.image), doubt))
     due = next_expiry(stored.image, clock)
     if due is not None:
         out.expiries.append((due, clustering))

@@ -26,6 +26,8 @@ CONTROL_BUCKET = 0
 PIN_ROW = b"pin"
 PINNED = 1
 IDLE = 0
+BUILDING, PUBLISHING, LIVE, BROKEN = "building", "publishing", "live", "broken"
+"""What a view is: its state is being filled and nothing is shown; all of it is being shown; it follows; it cannot."""
 DEADLINE_SECONDS = 3600.0
 """Nothing is sent for an epoch later than this after its pin was read (H27)."""
 
@@ -47,9 +49,20 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     )
     watermark_before: int = 0  # ... before it is in an older one
     plan: str = ""  # hash of plan and code: other code may not run the epoch (H4)
-    build: dict[str, str] = {}  # initial build: base table -> how far its scan is part of this epoch
+    build: str = ""  # the stream of the feed that carries what was in the base tables before
+    stopped: dict[str, str] = {}  # base table -> why its changes no longer count (truncated, dropped, a gap)
     quarantine: tuple[str, ...] = ()
-    views: dict[str, str] = {}  # view -> building, live, degraded
+    views: dict[str, str] = {}  # view -> building, publishing, live, broken; not named: live
+
+    @property
+    def building(self) -> bool:
+        """Say whether the views are being filled, and not shown."""
+        return BUILDING in self.views.values()
+
+    @property
+    def publishing(self) -> bool:
+        """Say whether this epoch shows all of every view."""
+        return PUBLISHING in self.views.values()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +71,7 @@ class Control:
 
     signature: Signature
     pin: Pin
+    bucket: int = CONTROL_BUCKET
 
     @property
     def committed(self) -> int:
@@ -75,26 +89,39 @@ class Control:
         return self.signature.chunk == PINNED
 
 
-_encode = msgspec.msgpack.Encoder(order="sorted").encode
+encode_pin = msgspec.msgpack.Encoder(order="sorted").encode
 _decode = msgspec.msgpack.Decoder(Pin).decode
 
 ControlMachine = Generator[list[Any], list[Any], Control]
 
 
-def read_control() -> ControlMachine:
+def read_control(bucket: int = CONTROL_BUCKET) -> ControlMachine:
     """Read the control row at SERIAL: what is read here finishes rounds in flight."""
-    (found,) = yield [ReadBucket(table=CONTROL_TABLE, bucket=CONTROL_BUCKET, everything=True, serial=True)]
-    return control_of(found)
+    (found,) = yield [ReadBucket(table=CONTROL_TABLE, bucket=bucket, everything=True, serial=True)]
+    return control_of(found, bucket)
 
 
-def control_of(found: BucketRead) -> Control:
+def control_of(found: BucketRead, bucket: int = CONTROL_BUCKET) -> Control:
     """Read the control row out of its bucket."""
     stored = found.rows.get(PIN_ROW)
     incarnation = found.signature.incarnation
     pin = (
         Pin(epoch=found.signature.version, incarnation=incarnation) if stored is None else _decode(stored.now)
     )
-    return Control(signature=found.signature, pin=pin)
+    return Control(signature=found.signature, pin=pin, bucket=bucket)
+
+
+def take_over(serving: Control, built: Control, pin: Pin) -> ControlMachine:
+    """Put a built incarnation in the place of the one that serves, its next epoch pinned, in one test-and-set.
+
+    Refused if the other committed or pinned anything since it was read; what stands is returned.
+    """
+    seen = Control(
+        signature=Signature(incarnation=built.signature.incarnation, version=built.committed),
+        pin=built.pin,
+        bucket=serving.bucket,
+    )
+    return _move(seen, pin, committed=built.committed, pinned=True, expected=serving.signature)
 
 
 def pin_next(control: Control, pin: Pin) -> ControlMachine:
@@ -109,19 +136,22 @@ def commit(control: Control, following: Pin | None) -> ControlMachine:
     return _move(control, following or control.pin, committed=control.pin.epoch, pinned=following is not None)
 
 
-def _move(control: Control, pin: Pin, *, committed: int, pinned: bool) -> ControlMachine:
+def _move(
+    control: Control, pin: Pin, *, committed: int, pinned: bool, expected: Signature | None = None
+) -> ControlMachine:
     """Ask for one step of the control row and return the row as it then stands, whoever moved it.
 
     An unknown outcome is resolved by a SERIAL read before anything else is written (H10).
     """
     if pinned and pin.epoch != committed + 1:
         raise AssertionError(f"epoch {pin.epoch} cannot follow {committed}")
-    seen = control.signature
-    new = Signature(incarnation=seen.incarnation, version=committed, chunk=PINNED if pinned else IDLE)
-    row = StateRow(now=_encode(pin), epoch=committed, alive=True)
+    seen = expected or control.signature
+    incarnation = control.signature.incarnation
+    new = Signature(incarnation=incarnation, version=committed, chunk=PINNED if pinned else IDLE)
+    row = StateRow(now=encode_pin(pin), epoch=committed, alive=True)
     request = SetBucket(
         table=CONTROL_TABLE,
-        bucket=CONTROL_BUCKET,
+        bucket=control.bucket,
         expected=seen,
         new=new,
         puts=((PIN_ROW, row),),
@@ -129,8 +159,8 @@ def _move(control: Control, pin: Pin, *, committed: int, pinned: bool) -> Contro
     for _attempt in range(ATTEMPTS):
         (outcome,) = yield [request]
         if outcome.kind is OutcomeKind.APPLIED:
-            return Control(signature=new, pin=pin)
-        stands = yield from read_control()
+            return Control(signature=new, pin=pin, bucket=control.bucket)
+        stands = yield from read_control(control.bucket)
         if stands.signature.scalars != seen.scalars:
             return stands
     raise StaleDriverError("the control row did not answer a test-and-set")
@@ -148,8 +178,12 @@ def check_ours(control: Control, *, incarnation: int, plan: str) -> None:
         )
 
 
-def next_pin(last: Pin, *, heads: Mapping[str, int], watermark: int, limit: int) -> Pin | None:
+def next_pin(
+    last: Pin, *, heads: Mapping[str, int], watermark: int, limit: int, always: bool = False
+) -> Pin | None:
     """Return the pin that takes what is durable beyond the last one, at most `limit` changes; None: nothing.
+
+    `always`: also without input, because something else that epochs depend on has changed.
 
     The clock never steps back, and moves only with the watermark (H13). A stream that is new starts at 0.
     """
@@ -162,7 +196,7 @@ def next_pin(last: Pin, *, heads: Mapping[str, int], watermark: int, limit: int)
     behind = any(until[s] < heads.get(s, 0) for s in until)
     mark = last.watermark if behind else max(last.watermark, watermark)
     clock = max(last.clock, mark // 1_000_000)
-    if until == since and clock == last.clock:
+    if until == since and clock == last.clock and not always:
         return None
     return msgspec.structs.replace(
         last,
@@ -174,7 +208,6 @@ def next_pin(last: Pin, *, heads: Mapping[str, int], watermark: int, limit: int)
         clock=clock,
         watermark_before=last.watermark,
         watermark=mark,
-        build={},
     )
 
 

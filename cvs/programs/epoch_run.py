@@ -5,19 +5,22 @@ carried out in any order or side by side. Between two steps lies a full barrier:
 only when every answer of the last has come (PROTOCOL section 2).
 """
 
+import zlib
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cvs.errors import CvsError
 from cvs.model.stages import Plan
-from cvs.programs.delta import Inside, Visible, no_ranges
-from cvs.programs.epoch import Pin
+from cvs.programs.delta import Doubt, Inside, Visible, no_ranges
+from cvs.programs.epoch import BROKEN, Pin
 from cvs.programs.stage_bucket import ALL_RULES, Bag, Rules, State, run_bucket, together
 from cvs.programs.stage_codec import Values, bucket_of
 from cvs.programs.stage_delta import DeltaInput, Moved, PartitionChanges, due_between, run_delta
 from cvs.programs.stage_publish import PublishCompute, Shown
 from cvs.programs.stage_zone import BucketInput, ZoneCompute
 
+KEY_SHOWN_MAX = 200
 DecodeRow = Callable[[bytes, bytes, Visible], Values]
 """From (partition, clustering, visible columns) to a row in the order of the base table's columns."""
 
@@ -63,6 +66,30 @@ class BaseMove:
     written: int
     before: Values | None
     now: Values | None
+    doubt: "RowInDoubt | None" = None
+    quarantined: "Quarantined | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A base row that cannot be read, or a view row that cannot be shown: it contributes nothing (H24).
+
+    What is in quarantine follows from the state alone, so a replay finds the same; it leaves when it changes.
+    """
+
+    source: str  # the base table, or the view
+    key: str
+    reason: str  # empty: it is no longer
+
+
+@dataclass(frozen=True, slots=True)
+class RowInDoubt:
+    """A base row (or, without clustering, the statics of a partition) that must be read again, and why."""
+
+    table: str
+    partition: bytes
+    clustering: bytes
+    doubt: Doubt
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,7 +99,36 @@ class EpochResult:
     epoch: int
     bases: dict[str, list[BaseMove]] = field(default_factory=dict)
     shown: dict[str, list[Shown]] = field(default_factory=dict)
+    doubts: list[RowInDoubt] = field(default_factory=list)
+    quarantined: list[Quarantined] = field(default_factory=list)
+    stopped: dict[str, str] = field(default_factory=dict)  # base tables that nothing can follow any more
+    rows: dict[str, int] = field(default_factory=dict)  # view -> rows, where all of it was published
     buckets: int = 0
+
+    def take(self, table: str, moves: Iterable[BaseMove]) -> list[BaseMove]:
+        """Note what moved in a base table, and what is in doubt."""
+        found = list(moves)
+        self.doubts += [move.doubt for move in found if move.doubt is not None]
+        self.quarantined += [move.quarantined for move in found if move.quarantined is not None]
+        self.bases[table] = [move for move in found if move.before is not None or move.now is not None]
+        return self.bases[table]
+
+    def show(self, publication: PublishCompute, found: list[Shown]) -> list[Shown]:
+        """Note which rows of a view moved; return those that can be shown."""
+        view = publication.publication
+        for it in found:
+            if it.refused:
+                reason = it.refused if it.now is not None else ""
+                self.quarantined.append(Quarantined(view.view, shortened(repr(it.key)), reason))
+        self.shown[view.table] = [it for it in found if not it.refused]
+        return self.shown[view.table]
+
+
+def shortened(text: str) -> str:
+    """Return a key as people read it; long ones end in their checksum, so that they stay different."""
+    return (
+        text if len(text) <= KEY_SHOWN_MAX else f"{text[:KEY_SHOWN_MAX]}... {zlib.crc32(text.encode()):08x}"
+    )
 
 
 EpochMachine = Generator[list[Any], list[Any], EpochResult]
@@ -86,8 +142,7 @@ def run_epoch(
     flowing: dict[str, Bag] = {}
     steps = [delta_step(base, pin, changes.get(base.name, {})) for base in program.bases]
     for base, moved in zip(program.bases, (yield from together(steps)), strict=True):
-        result.bases[base.name] = moves = decoded(base, moved)
-        flowing[base.name] = base_bag(moves)
+        flowing[base.name] = base_bag(result.take(base.name, decoded(base, moved)))
     for level in zone_levels(program.zones):
         machines = []
         for zone in level:
@@ -97,8 +152,8 @@ def run_epoch(
         for outputs in (yield from together(machines)):
             flowing.update(outputs)
     requests = []
-    for publication in program.publications:
-        shown = result.shown[publication.publication.table] = publication.shown(flowing)
+    for publication in shown_by(program, pin):
+        shown = result.show(publication, publication.shown(flowing))
         if shown:
             requests.append(publication.request(shown, pin.epoch))
     if requests:
@@ -117,6 +172,13 @@ def zone_levels(zones: Iterable[ZoneCompute]) -> list[list[ZoneCompute]]:
             levels.append([])
         levels[level].append(zone)
     return levels
+
+
+def shown_by(program: Program, pin: Pin) -> Iterable[PublishCompute]:
+    """Return the views that show what moves in an epoch: none while they are built or shown as a whole."""
+    if pin.building or pin.publishing:
+        return ()
+    return (it for it in program.publications if pin.views.get(it.publication.view) != BROKEN)
 
 
 def delta_step(
@@ -170,10 +232,36 @@ def decoded(base: BaseReader, moved: Iterable[Moved]) -> list[BaseMove]:
     """Read the rows of what moved."""
     moves = []
     for partition, it in moved:
-        before = None if it.before is None else base.decode(partition, it.clustering, it.before)
-        now = None if it.now is None else base.decode(partition, it.clustering, it.now)
-        moves.append(BaseMove(it.written, before, now))
+        doubt = None if it.doubt is None else RowInDoubt(base.name, partition, it.clustering, it.doubt)
+        if it.before == it.now:
+            moves.append(BaseMove(it.written, None, None, doubt))
+            continue
+        before, unread_before = _row(base, partition, it.clustering, it.before)
+        now, unread = _row(base, partition, it.clustering, it.now)
+        quarantined = None
+        if unread or unread_before:
+            quarantined = Quarantined(base.name, _key(base, partition, it.clustering), unread)
+        moves.append(BaseMove(it.written, before, now, doubt, quarantined))
     return moves
+
+
+def _row(
+    base: BaseReader, partition: bytes, clustering: bytes, visible: Visible | None
+) -> tuple[Values | None, str]:
+    """Return a row, or why it cannot be read: then it contributes nothing."""
+    if visible is None:
+        return None, ""
+    try:
+        return base.decode(partition, clustering, visible), ""
+    except (CvsError, ValueError, OverflowError) as fault:
+        return None, fault.what if isinstance(fault, CvsError) else str(fault)
+
+
+def _key(base: BaseReader, partition: bytes, clustering: bytes) -> str:
+    key, unread = _row(base, partition, clustering, {})
+    if unread or key is None:
+        return shortened(partition.hex())
+    return shortened(repr(tuple(value for value in key if value is not None)))
 
 
 def base_bag(moves: Iterable[BaseMove]) -> Bag:

@@ -13,6 +13,8 @@ from cvs.programs.stage_bucket import Bag
 from cvs.programs.stage_codec import Value, Values, pack
 from cvs.programs.stage_edges import columns_of_sources, compile_edge, through
 
+KEY_BYTES_MAX = 65_000  # Cassandra's limit is 65,535 for a whole key, lengths included
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutRows:
@@ -31,6 +33,7 @@ class Shown:
     key: Values
     before: Values | None
     now: Values | None
+    refused: str = ""  # why Cassandra cannot hold a row under this key; it is shown by nothing
 
 
 class PublishCompute:
@@ -42,6 +45,7 @@ class PublishCompute:
         self._edges = [(e.source, compile_edge(e, columns[e.source])) for e in publication.inputs]
         names = [name for name, _ in publication.columns]
         self._places = [names.index(name) for name in publication.key]
+        self._lone_partition = len(publication.partition_key) == 1
 
     def key_of(self, row: Values) -> Values:
         """Return the primary key of a row."""
@@ -79,18 +83,33 @@ class PublishCompute:
             assert pair[side] is None, f"{self.publication.table}: a key is not unique: {key}"
             pair[side] = row
         return [
-            Shown(key=key, before=pair[0], now=pair[1])
+            Shown(key=key, before=pair[0], now=pair[1], refused=self._refused(key))
             for _, (key, pair) in sorted(moved.items(), key=_first)
         ]
+
+    def _refused(self, key: Values) -> str:
+        """Say why no row can have this key; the rules are Cassandra's."""
+        texts = [value for value in key if isinstance(value, str | bytes)]
+        if not texts:
+            return ""
+        if self._lone_partition and key[0] in ("", b""):
+            return "an empty value cannot be the whole partition key"
+        if any(4 * len(value) > KEY_BYTES_MAX and _size(value) > KEY_BYTES_MAX for value in texts):
+            return f"a key column has more than {KEY_BYTES_MAX:,} bytes"
+        return ""
 
     def request(self, shown: list[Shown], epoch: int) -> PutRows:
         """Return the puts and deletes of an epoch."""
         return PutRows(
             publication=self.publication.table,
-            puts=tuple(it.now for it in shown if it.now is not None),
-            deletes=tuple(it.key for it in shown if it.now is None),
+            puts=tuple(it.now for it in shown if it.now is not None and not it.refused),
+            deletes=tuple(it.key for it in shown if it.now is None and not it.refused),
             write_time=epoch,
         )
+
+
+def _size(value: str | bytes) -> int:
+    return len(value.encode() if isinstance(value, str) else value)
 
 
 def _first(item: tuple[bytes, object]) -> bytes:

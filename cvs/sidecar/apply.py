@@ -5,14 +5,18 @@ Everything cvs creates lives in the keyspaces the settings and the views name; o
 """
 
 from dataclasses import dataclass
+from uuid import uuid4
 
 from cvs.errors import SpecificationError
 from cvs.model.layout import create_statement, quoted
 from cvs.plan.maintenance import maintenance_plan
 from cvs.plan.sql import DeclaredView
-from cvs.sidecar.catalog import Change, changes
+from cvs.sidecar.catalog import CatalogLife, Change, changes, statement_of
 from cvs.sidecar.settings import Settings
 from cvs.sidecar.views import Views
+from cvs.stream.build import PREFIX
+from cvs.stream.quarantine import forget
+from cvs.stream.retiring import drop_tables
 from cvs.stream.tables import Names, create
 
 
@@ -24,23 +28,30 @@ class Proposal:
     changes: tuple[Change, ...]
     definitions: tuple[str, ...]
     captured: tuple[str, ...]  # base tables that would be given `cdc = true`
-    removals: tuple[str, ...]
+    removals: tuple[str, ...]  # sent once the new incarnation serves
     incarnation: int
-    filled: tuple[str, ...] = ()  # base tables with rows that were there before capture
+    tables: tuple[str, ...]  # every table the incarnation uses
+    filled: tuple[str, ...] = ()  # base tables with rows that are there already: they are read once
+    rebuilt: bool = False  # asked for, whether or not the views change
 
     @property
     def empty(self) -> bool:
         """Say whether there is nothing to do."""
+        if self.rebuilt:
+            return False
         return not self.captured and all(change.kind in ("unchanged", "kept") for change in self.changes)
 
     @property
     def statements(self) -> tuple[str, ...]:
-        """Return every statement that would be sent."""
-        return (*self.definitions, *(capture_statement(name) for name in self.captured), *self.removals)
+        """Return every statement that would be sent now."""
+        return (*self.definitions, *(capture_statement(name) for name in self.captured))
 
 
-def propose(views: Views, text: str, *, prune: bool = False) -> Proposal:
-    """Compare a text with the cluster; nothing is changed."""
+def propose(views: Views, text: str, *, prune: bool = False, rebuild: bool = False) -> Proposal:
+    """Compare a text with the cluster; nothing is changed.
+
+    Any change is a new incarnation of all views: it is built beside the one that serves and then takes its place.
+    """
     kept = views.kept()
     declared = views.parsed(text)
     found = tuple(changes(kept, declared, prune=prune))
@@ -50,35 +61,47 @@ def propose(views: Views, text: str, *, prune: bool = False) -> Proposal:
     )
     plan = maintenance_plan(wanted, views.bases())
     incarnation = views.catalog.incarnation() if kept else 0
-    if any(change.kind in ("create", "replace", "drop") for change in found):
+    if rebuild or any(change.kind in ("create", "replace", "drop") for change in found):
         incarnation += 1
     names = Names(keyspace=views.settings.views.state_keyspace, incarnation=max(1, incarnation))
     keyspaces = {names.keyspace, *(view.name.split(".", 1)[0] for view in wanted)}
+    layouts = list(names.layouts(plan))
     metadata = views.session.driver.cluster.metadata.keyspaces
     definitions = [
         *(keyspace_statement(name, views.settings) for name in sorted(keyspaces) if name not in metadata),
         *views.catalog.statements(),
-        *(create_statement(layout) for layout in names.layouts(plan)),
+        *(create_statement(layout) for layout in layouts),
     ]
+    used = tuple(layout.name for layout in layouts)
     captured = [base.name for base in plan.bases if not _captured(views, base.name)]
     return Proposal(
         views=wanted,
         changes=found,
         definitions=tuple(definitions),
         captured=tuple(captured),
-        removals=tuple(_dropped(change.name) for change in found if change.kind in ("drop", "replace")),
+        removals=tuple(_dropped(name) for name in _outlived(views, names.incarnation, used)) if kept else (),
         incarnation=names.incarnation,
-        filled=tuple(name for name in captured if _has_rows(views, name)),
+        tables=used,
+        filled=tuple(base.name for base in plan.bases if _has_rows(views, base.name)),
+        rebuilt=rebuild,
     )
 
 
-def carry_out(views: Views, proposal: Proposal) -> None:
-    """Do what was proposed; each step may be repeated, so an interrupted apply is finished by another."""
-    if proposal.incarnation > 1:
+def _outlived(views: Views, incarnation: int, used: tuple[str, ...]) -> list[str]:
+    """Name the tables of older incarnations that a new one does not use."""
+    lives = [life for number, life in views.catalog.lives().items() if number < incarnation]
+    return sorted({table for life in lives for table in life.tables} - {*used})
+
+
+def carry_out(views: Views, proposal: Proposal, *, whole_feed: bool = False) -> None:
+    """Do what was proposed; each step may be repeated, so an interrupted apply is finished by another.
+
+    `whole_feed`: the feed holds every write since the base tables were made, so none of them need be read.
+    """
+    if whole_feed and proposal.incarnation > 1:
         raise SpecificationError(
-            "the set of views of a pipeline cannot be changed yet",
-            where=f"state keyspace {views.settings.views.state_keyspace}",
-            next_step="keep these views by another pipeline: another [views] state_keyspace and feed",
+            "only the first incarnation of a pipeline can follow a feed from its beginning",
+            next_step="leave --whole-feed out: the base tables are read",
         )
     session = views.session
     for statement in proposal.definitions:
@@ -86,17 +109,46 @@ def carry_out(views: Views, proposal: Proposal) -> None:
     views.catalog.create()
     plan = maintenance_plan(proposal.views, views.bases())
     names = Names(keyspace=views.settings.views.state_keyspace, incarnation=proposal.incarnation)
-    create(session, plan, names, replication=views.settings.views.replication_factor)
     for name in proposal.captured:
         views.catalog.note_captured(name)
         session.define(capture_statement(name))
+    if proposal.incarnation == views.catalog.incarnation():
+        return  # because only captures were missing
+    create(
+        session,
+        plan,
+        names,
+        replication=views.settings.views.replication_factor,
+        build="" if whole_feed else f"{PREFIX}{uuid4().hex}",
+    )
+    text = "\n".join(statement_of(view) for view in proposal.views)
+    views.catalog.put_life(CatalogLife(incarnation=proposal.incarnation, views=text, tables=proposal.tables))
+    for change in proposal.changes:
+        if change.kind == "drop":
+            views.catalog.remove(change.name)
     views.catalog.put(proposal.views)
-    views.catalog.set_incarnation(proposal.incarnation)
+    views.catalog.set_incarnation(proposal.incarnation)  # the running pipeline looks at this
+
+
+def retire(views: Views, incarnation: int) -> tuple[str, ...]:
+    """Remove what older incarnations have of their own, once `incarnation` serves; return the tables."""
+    lives = views.catalog.lives()
+    gone = _outlived(views, incarnation, lives[incarnation].tables)
+    drop_tables(views.session, gone)
+    for number in lives:
+        if number < incarnation:
+            forget(views.session, views.settings.views.state_keyspace, number)
+            views.catalog.remove_life(number)
+    return tuple(gone)
 
 
 def uninstall_statements(views: Views) -> tuple[str, ...]:
     """Return what removes everything that was added, and nothing else."""
-    published = [_dropped(name) for name in reversed(list(views.kept()))]
+    kept = list(views.kept())
+    own = views.settings.views.state_keyspace + "."
+    used = {name for life in views.catalog.lives().values() for name in life.tables}
+    older = sorted(name for name in used - {*kept} if not name.startswith(own))
+    published = [_dropped(name) for name in (*older, *reversed(kept))]
     switched = [f"ALTER TABLE {_full(name)} WITH cdc = false" for name in views.catalog.captured()]
     return (*published, *switched, f"DROP KEYSPACE IF EXISTS {quoted(views.settings.views.state_keyspace)}")
 

@@ -18,6 +18,8 @@ BOOKKEEPING_VERSION = 2
 
 VIEW_COLUMNS = "name text PRIMARY KEY, position int, statement text, level text, paused boolean"
 
+LIFE_COLUMNS = "incarnation bigint PRIMARY KEY, views text, tables list<text>"
+
 ChangeKind = OneOf["create", "replace", "drop", "unchanged", "kept"]
 
 
@@ -29,6 +31,15 @@ class CatalogView:
     statement: str
     level: str
     paused: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogLife:
+    """One incarnation of the pipeline: its views as a text, and every table that it uses."""
+
+    incarnation: int
+    views: str
+    tables: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +93,7 @@ class Catalog:
         self._captured = f"{quoted(keyspace)}.catalog_captured"
         self._requests = f"{quoted(keyspace)}.catalog_requests"
         self._keyspace = keyspace
+        self._lives = f"{quoted(keyspace)}.catalog_lives"
 
     def statements(self) -> list[str]:
         """Return the definitions of the bookkeeping tables."""
@@ -91,6 +103,7 @@ class Catalog:
             f"CREATE TABLE IF NOT EXISTS {self._captured} (name text PRIMARY KEY)",
             leader_statement(self._keyspace),
             f"CREATE TABLE IF NOT EXISTS {self._requests} (name text PRIMARY KEY, kind text, write_time bigint)",
+            f"CREATE TABLE IF NOT EXISTS {self._lives} ({LIFE_COLUMNS})",
         ]
 
     def check(self) -> int:
@@ -143,6 +156,31 @@ class Catalog:
                 f"INSERT INTO {self._name} (name, position, statement, level, paused) VALUES (?, ?, ?, ?, ?)",
                 (view.name, position, statement_of(view), view.options.level, view.name in stopped),
             )
+
+    def remove(self, name: str) -> None:
+        """Forget a view."""
+        self._session.execute(f"DELETE FROM {self._name} WHERE name = ?", (name,))
+
+    def lives(self) -> dict[int, CatalogLife]:
+        """Return the incarnations that have tables, oldest first; none where an older cvs wrote the catalog."""
+        if "catalog_lives" not in self._session.driver.cluster.metadata.keyspaces[self._keyspace].tables:
+            return {}
+        rows = self._session.execute(f"SELECT incarnation, views, tables FROM {self._lives}")
+        return {
+            number: CatalogLife(incarnation=number, views=views, tables=tuple(tables or ()))
+            for number, views, tables in sorted(rows)
+        }
+
+    def put_life(self, life: CatalogLife) -> None:
+        """Remember an incarnation."""
+        self._session.execute(
+            f"INSERT INTO {self._lives} (incarnation, views, tables) VALUES (?, ?, ?)",
+            (life.incarnation, life.views, list(life.tables)),
+        )
+
+    def remove_life(self, incarnation: int) -> None:
+        """Forget an incarnation whose tables are gone."""
+        self._session.execute(f"DELETE FROM {self._lives} WHERE incarnation = ?", (incarnation,))
 
     def pause(self, name: str, *, paused: bool) -> None:
         """Remember that a view is paused, or that it goes on."""

@@ -6,9 +6,10 @@ several nodes each node has its own `cvs capture`.
 
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,17 @@ from cvs.client.control import read_control
 from cvs.errors import SpecificationError, StoreError
 from cvs.plan.sql import DeclaredView, base_names
 from cvs.programs.epoch import Control
+from cvs.sidecar.apply import retire
 from cvs.sidecar.capturing import Capturing
 from cvs.sidecar.http import StatusServer
 from cvs.sidecar.leadership import Leadership
 from cvs.sidecar.settings import Settings
 from cvs.sidecar.status import StatusBoard
 from cvs.sidecar.views import Views, cluster_address
-from cvs.sidecar.watching import BoardWatcher, WatchedView
+from cvs.sidecar.watching import BoardWatcher, PipelineWatcher, WatchedView
 from cvs.store.session import CassandraSession
 from cvs.stream.pipeline import Pipeline
-from cvs.stream.runner import RunSettings, end_on_signals, run
+from cvs.stream.runner import Life, RunSettings, end_on_signals, run
 
 Alter = Callable[[RunSettings], RunSettings]
 
@@ -37,9 +39,7 @@ def serve(settings: Settings, *, log: Any, alter: Alter = lambda it: it) -> None
         session = CassandraSession(cluster_address(settings))
         closing.callback(session.close)
         views = Views(session=session, settings=settings)
-        declared = views.declared()
-        if not declared:
-            raise SpecificationError("no view is applied yet", next_step="cvs apply views.sql")
+        declared = _declared(views)
         views.catalog.create()
         board = StatusBoard(settings.views.state_keyspace, started_at=time.time())
         watcher = BoardWatcher(board=board, views=_watched(views, declared))
@@ -63,18 +63,49 @@ def serve(settings: Settings, *, log: Any, alter: Alter = lambda it: it) -> None
             capturing.start()
             closing.callback(capturing.stop)
         try:
-            run(
-                alter(_run_settings(settings, views, declared)),
-                say=log.info,
-                watch=lambda pipeline: _watch(pipeline, watcher),
-                leads=leadership.leads,
-                ended=ended,
-            )
+            while _keep(views, watcher, alter=alter, log=log, leads=leadership.leads, ended=ended):
+                log.info("other views are wanted")
         finally:
             ended.set()
     if capturing is not None and capturing.failure is not None:
         raise capturing.failure
     log.info("ended")
+
+
+def _declared(views: Views) -> tuple[DeclaredView, ...]:
+    declared = views.declared()
+    if not declared:
+        raise SpecificationError("no view is applied yet", next_step="cvs apply views.sql")
+    return declared
+
+
+def _keep(
+    views: Views,
+    watcher: BoardWatcher,
+    *,
+    alter: Alter,
+    log: Any,
+    leads: Callable[[], bool],
+    ended: threading.Event,
+) -> bool:
+    """Keep the views that are applied now; return whether others were applied meanwhile."""
+    declared = _declared(views)
+    watcher.views = _watched(views, declared)
+    settings = alter(_run_settings(views, declared))
+
+    def serving() -> None:
+        for table in retire(views, settings.incarnation):
+            log.info("dropped what an older incarnation had", table=table)
+
+    return run(
+        settings,
+        say=log.info,
+        watch=lambda pipeline: _watch(pipeline, watcher),
+        leads=leads,
+        ended=ended,
+        serving=serving,
+        changed=lambda: views.catalog.incarnation() != settings.incarnation,
+    )
 
 
 def _committed(session: CassandraSession, settings: Settings) -> Control | None:
@@ -89,13 +120,16 @@ def _role(leads: bool, board: StatusBoard, log: Any) -> None:
     log.info("leads" if leads else "stands by")
 
 
-def _run_settings(settings: Settings, views: Views, declared: tuple[DeclaredView, ...]) -> RunSettings:
-    names = {view.name for view in declared}
-    bases = {base for view in declared for base in base_names(view.definition)} - names
+def _run_settings(views: Views, declared: tuple[DeclaredView, ...]) -> RunSettings:
+    settings, incarnation = views.settings, max(1, views.catalog.incarnation())
+    older = _serving_life(views, incarnation)
     return RunSettings(
         address=cluster_address(settings),
         views_sql="\n".join(view.statement for view in views.kept().values()),
-        base_keyspaces=tuple(sorted({base.split(".", 1)[0] for base in bases})),
+        incarnation=incarnation,
+        older=older,
+        build_rows_a_second=settings.views.build_rows_per_second,
+        base_keyspaces=_base_keyspaces(views, declared, older),
         feed=settings.feed.name,
         state_keyspace=settings.views.state_keyspace,
         replication=settings.views.replication_factor,
@@ -103,6 +137,27 @@ def _run_settings(settings: Settings, views: Views, declared: tuple[DeclaredView
         spark_master=settings.spark.master,
         changes_an_epoch=settings.pipeline.changes_an_epoch,
     )
+
+
+def _serving_life(views: Views, wanted: int) -> Life | None:
+    """Return the incarnation that serves while the wanted one is built; None: the wanted one itself, or none does."""
+    control = _committed(views.session, views.settings)
+    serving = control.signature.incarnation if control is not None else wanted
+    lives = views.catalog.lives()
+    if control is None or serving == wanted or serving not in lives or control.pin.building:
+        return None
+    return Life(incarnation=serving, views_sql=lives[serving].views)
+
+
+def _base_keyspaces(views: Views, declared: tuple[DeclaredView, ...], older: Life | None) -> tuple[str, ...]:
+    everything = list(declared)
+    if older is not None:
+        with suppress(
+            SpecificationError
+        ):  # a base table of the old views is gone: nobody follows them any more
+            everything += views.parsed(older.views_sql)
+    bases = {base for view in everything for base in base_names(view.definition)}
+    return tuple(sorted({base.split(".", 1)[0] for base in bases - {view.name for view in everything}}))
 
 
 def _watched(views: Views, declared: tuple[DeclaredView, ...]) -> list[WatchedView]:
@@ -120,14 +175,8 @@ def _watched(views: Views, declared: tuple[DeclaredView, ...]) -> list[WatchedVi
 
 
 def _watch(pipeline: Pipeline, watcher: BoardWatcher) -> None:
-    def queued() -> int:
-        feed, control = pipeline.feed, pipeline.control
-        taken = control.pin.until if control else {}
-        return sum(feed.head(stream).position - taken.get(stream, 0) for stream in feed.streams())
-
-    watcher.queued = queued
-    watcher.seconds = lambda: pipeline.seconds
-    pipeline.watchers.append(watcher)
+    """Let the board show what readers see: the incarnation that serves, and how far another is built."""
+    pipeline.watchers.append(PipelineWatcher(board=watcher, pipeline=pipeline))
 
 
 def _start_server(settings: Settings, board: StatusBoard) -> StatusServer | None:

@@ -62,6 +62,7 @@ class ViewSettings(Section, frozen=True):
     state_keyspace: str = "cvs"
     published_keyspace: str = "cvs_views"
     replication_factor: Annotated[int, msgspec.Meta(ge=1)] = 1
+    build_rows_per_second: Annotated[int, msgspec.Meta(ge=0)] = 0  # the most a build reads; 0: no limit
 
 
 class CaptureSettings(Section, frozen=True):

@@ -49,6 +49,7 @@ class Status:
     committed_epoch: int = 0
     watermark: float = 0.0
     queued_change_count: int = 0
+    building: str = ""  # how far a build is; empty: none goes on
     views: tuple[ViewStatus, ...] = ()
     epochs: tuple[EpochStatus, ...] = ()
     problems: tuple[str, ...] = ()

@@ -1,14 +1,24 @@
 """Watches a pipeline's epochs and keeps the status board: lag, rows, rates, where the time went."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from cvs.programs.epoch import Control
+from cvs.programs.epoch import BROKEN, BUILDING, LIVE, PUBLISHING, Control, Pin
 from cvs.programs.epoch_run import EpochResult
 from cvs.sidecar.status import EpochStatus, StatusBoard, ViewState, ViewStatus
+from cvs.stream.phases import reason, sources
+from cvs.stream.pipeline import Pipeline
+from cvs.stream.quarantine import quarantined
 
-BUILDING_STATES: Mapping[str, ViewState] = {"building": "building", "live": "live", "degraded": "degraded"}
+STATES: Mapping[str, ViewState] = {
+    BUILDING: "building",
+    PUBLISHING: "building",
+    LIVE: "live",
+    BROKEN: "broken",
+    "degraded": "degraded",
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,17 +42,20 @@ class BoardWatcher:
     queued: Callable[[], int] = lambda: 0
     seconds: Callable[[], Mapping[str, float]] = dict
     problems: Callable[[], tuple[str, ...]] = tuple
+    problem: Callable[[Pin, str], str] = lambda _pin, _view: ""
+    quarantined: Callable[[str], int] = lambda _view: 0
     _started: float = 0.0
     _before: dict[str, float] = field(default_factory=dict)
     _control: Control | None = None
     _grown: dict[str, int] = field(default_factory=dict)
+    _whole: dict[str, int] = field(default_factory=dict)
 
     def stands_by(self, control: Control | None) -> None:
         """Show what another process commits; None: nothing was committed ever."""
-        states = control.pin.views if control else {}
+        pin = control.pin if control else Pin(epoch=0)
         watermark = control.committed_watermark / 1e6 if control else 0.0
         lag_ms = max(0.0, self.clock() - watermark) * 1000 if watermark else 0.0
-        views = tuple(self._view(view, states, lag_ms) for view in self.views)
+        views = tuple(self._view(view, pin, lag_ms) for view in self.views)
         self.board.change(
             views=views, watermark=watermark, committed_epoch=control.committed if control else 0
         )
@@ -55,6 +68,7 @@ class BoardWatcher:
 
     def ran(self, control: Control, result: EpochResult) -> None:
         """Count the rows that came and went; they count once the epoch is committed, however often it ran."""
+        self._whole = dict(result.rows)
         self._grown = {
             name: sum((shown.now is not None) - (shown.before is not None) for shown in moved)
             for name, moved in result.shown.items()
@@ -76,13 +90,19 @@ class BoardWatcher:
             phases_ms=phases,
         )
         for view in self.views:
-            view.row_count += self._grown.pop(view.name, 0)
-        views = tuple(self._view(view, pin.views, lag_ms) for view in self.views)
+            view.row_count = self._whole.pop(view.name, view.row_count + self._grown.pop(view.name, 0))
+        following = control.pin  # because what the epoch found broken is in the next pin
+        views = tuple(self._view(view, following, lag_ms) for view in self.views)
         self.board.committed(epoch, views, queued_change_count=self.queued())
         self.board.change(watermark=pin.watermark / 1e6, problems=self.problems())
 
-    def _view(self, view: WatchedView, states: Mapping[str, str], lag_ms: float) -> ViewStatus:
-        state: ViewState = "paused" if view.paused else BUILDING_STATES[states.get(view.name, "live")]
+    def _view(self, view: WatchedView, pin: Pin, lag_ms: float) -> ViewStatus:
+        state = STATES[pin.views.get(view.name, LIVE)]
+        if view.paused and state == "live":
+            state = "paused"
+        count = self.quarantined(view.name)
+        if count and state == "live":
+            state = "degraded"
         return ViewStatus(
             name=view.name,
             state=state,
@@ -90,4 +110,52 @@ class BoardWatcher:
             lag_ms=lag_ms,
             row_count=view.row_count,
             plan=view.plan,
+            problem=self.problem(pin, view.name) if state == "broken" else "",
+            quarantined_count=count,
         )
+
+
+@dataclass(slots=True, kw_only=True)
+class PipelineWatcher:
+    """Tells the board of one incarnation: of its epochs while readers see it, of its build while that goes on."""
+
+    board: BoardWatcher
+    pipeline: Pipeline
+    _excluded: Counter[str] | None = None  # rows in quarantine, by source
+
+    def running(self, control: Control) -> None:
+        """Pass it on if readers see what is run."""
+        if self.pipeline.serves:
+            self.board.quarantined = self._count
+            self.board.queued, self.board.seconds = self.pipeline.waiting, lambda: self.pipeline.seconds
+            self.board.problem = lambda pin, view: reason(pin, self.pipeline.recipe.plan, view)
+            self.board.running(control)
+
+    def ran(self, control: Control, result: EpochResult) -> None:
+        """Pass it on if readers see what was run."""
+        if result.quarantined:
+            self._excluded = None  # because it is counted again
+        if self.pipeline.serves:
+            self.board.ran(control, result)
+
+    def committed(self, control: Control) -> None:
+        """Say how far a build is; pass it on if readers see it."""
+        build = self.pipeline.build
+        if build is not None and (control.pin.building or control.pin.publishing):
+            self.board.board.change(building=str(build.progress()))
+        elif self.pipeline.serves:
+            self.board.board.change(building="")
+        else:  # because what broke before it was shown will never be
+            reasons = "; ".join(f"{table}: {why}" for table, why in control.pin.stopped.items())
+            self.board.board.change(building=f"given up: {reasons}")
+        if self.pipeline.serves:
+            self.board.committed(control)
+
+    def _count(self, view: str) -> int:
+        """Count what is in quarantine of a view and of the base tables it reads."""
+        recipe = self.pipeline.recipe
+        if self._excluded is None:
+            found = quarantined(self.pipeline.session, recipe.names.keyspace, recipe.names.incarnation)
+            self._excluded = Counter(entry.source for entry in found)
+        edges = [edge for it in recipe.plan.publications if it.view == view for edge in it.inputs]
+        return sum(self._excluded[source] for source in (view, *sources(recipe.plan, edges)))

@@ -11,13 +11,14 @@ from uuid import UUID
 
 from cvs.capture import changes as captured
 from cvs.capture.changes import Change, Kind, TableDefinition, split_key
-from cvs.errors import SpecificationError, StoreError
+from cvs.errors import SpecificationError
 from cvs.model.cql_bytes import decode_cql
 from cvs.model.cql_type import CqlType, parse_type
 from cvs.model.types import normal
 from cvs.model.views import BaseTable
 from cvs.programs.delta import (
     NEVER,
+    SNAPSHOT,
     Cell,
     Deletion,
     Liveness,
@@ -37,6 +38,7 @@ STOPS = {
     Kind.DROPPED: "the table was dropped",
     Kind.GAP: "changes were lost before they could be captured",
 }
+"""What no epoch can follow: the views of the table are broken until they are built anew."""
 
 
 def base_table(definition: TableDefinition) -> BaseTable:
@@ -70,25 +72,31 @@ def base_reader(definition: TableDefinition, table: BaseTable, *, delta: str, bu
 
 
 def delta_input(
-    changes: Iterable[Change], definitions: Mapping[str, TableDefinition]
-) -> dict[str, DeltaInput]:
-    """Sort captured changes by base table, partition and row; `definitions` by the references in them."""
+    changes: Iterable[Change], definitions: Mapping[str, TableDefinition], *, tables: Iterable[str]
+) -> tuple[dict[str, DeltaInput], dict[str, str]]:
+    """Sort captured changes by base table, partition and row; `definitions` by the references in them.
+
+    Beside it: which tables nothing can follow any more, and why. A gap may have lost changes of any table.
+    """
     found: dict[str, DeltaInput] = {}
+    stopped: dict[str, str] = {}
     for change in changes:
+        if change.kind is Kind.GAP:
+            stopped.update({table: _reason(change) for table in tables})
+            continue
         definition = definitions.get(change.definition)
-        if definition is None:
+        if definition is None or change.kind is Kind.SCHEMA:
             continue
         if change.kind in STOPS:
-            raise StoreError(
-                f"{STOPS[change.kind]}: {change.detail or 'views of it no longer follow'}",
-                where=definition.full_name,
-                next_step="rebuild its views in a new incarnation (`cvs repair`)",
-            )
-        if change.kind is Kind.SCHEMA:
+            stopped[definition.full_name] = _reason(change)
             continue
         partition = found.setdefault(definition.full_name, {}).setdefault(change.key, PartitionChanges())
         _take(change, partition, clustered=bool(definition.clustering))
-    return found
+    return found, stopped
+
+
+def _reason(change: Change) -> str:
+    return f"{STOPS[change.kind]}{': ' if change.detail else ''}{change.detail}"
 
 
 def _take(change: Change, into: PartitionChanges, *, clustered: bool) -> None:
@@ -111,7 +119,17 @@ def _take(change: Change, into: PartitionChanges, *, clustered: bool) -> None:
 
 
 def _image(change: Change) -> RowImage:
-    cells = [(it.column, PATH + it.path if it.path is not None else b"", _cell(it)) for it in change.cells]
+    whole = (
+        change.detail.split("\0") if change.detail else ()
+    )  # lists that a scan read as a whole (`scanned.py`)
+    cells = [
+        (
+            it.column,
+            PATH + it.path if it.path is not None else SNAPSHOT if it.column in whole else b"",
+            _cell(it),
+        )
+        for it in change.cells
+    ]
     complex_deletions = [(column, _deletion(it)) for column, it in change.complex_deletions]
     liveness = change.liveness
     return RowImage(
@@ -193,8 +211,9 @@ class _RowDecoder:
         kind = self.types[name]
         found = [(path[len(PATH) :], value) for path, value in cells]
         if kind.name == "list":
-            found.sort(key=lambda cell: UUID(bytes=cell[0]).time)
-            return tuple(decode_cql(kind.parts[0], value) for _, value in found)
+            whole = [item for path, value in found if not path for item in decode_cql(kind, value) or ()]
+            later = sorted((cell for cell in found if cell[0]), key=lambda cell: UUID(bytes=cell[0]).time)
+            return (*whole, *(decode_cql(kind.parts[0], value) for _, value in later))
         if kind.name == "set":
             return normal(kind, [decode_cql(kind.parts[0], path) for path, _ in found])
         if kind.name == "map":

@@ -14,12 +14,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from cvs.errors import AssumptionError
 from cvs.history import events as ev
 from cvs.model.definitions import definition_to_json
 from cvs.model.recompute import recompute
 from cvs.model.views import BaseTable, Join, Relation, Scan, SetOperation, ViewDefinition
 from cvs.programs.stage_codec import Value, Values
-from cvs.stream.recording import COMMITTED, RAN, RUNNING, read_log
+from cvs.stream.recording import BUILT, COMMITTED, RAN, RUNNING, UNJUDGED, read_log
 
 Row = dict[str, Value]
 BaseRecord = tuple[str, Values]
@@ -34,6 +35,7 @@ class _Epoch:
     started: int
     ran: int = 0
     committed: int = 0
+    built: bool = False
     bases: Values = ()
     shown: Values = ()
     otherwise: list[tuple[int, Values]] = field(default_factory=list)  # replays that showed something else
@@ -259,19 +261,41 @@ def epochs(logs: Iterable[Path]) -> list[_Epoch]:
                 (incarnation, number), _Epoch(incarnation=incarnation, number=number, started=moment)
             )
             epoch.started = min(epoch.started, moment)
-            if kind == RAN and not epoch.ran:
-                epoch.ran = moment
+            if kind == UNJUDGED:
+                raise AssumptionError(
+                    f"epoch {number} showed a whole view at once, with more rows than a record keeps",
+                    where=str(log),
+                    next_step="judge by `cvs verify`, or a run over smaller base tables",
+                )
+            if kind in (RAN, BUILT) and not epoch.ran:
+                epoch.ran, epoch.built = moment, kind == BUILT
                 epoch.bases, epoch.shown = rest
             elif kind == RAN and rest != [epoch.bases, epoch.shown]:
                 epoch.otherwise.append((moment, rest[1]))
             elif kind == COMMITTED:
                 epoch.committed = min(epoch.committed or moment, moment)
             else:
-                assert kind in (RUNNING, RAN), kind
+                assert kind in (RUNNING, RAN, BUILT), kind
     ran = [found[place] for place in sorted(found) if found[place].ran]
     for epoch, following in pairwise(ran):
         epoch.committed = epoch.committed or following.started  # nothing runs before what it is pinned after
-    return ran
+    return _carried(ran)
+
+
+def _carried(found: Iterable[_Epoch]) -> list[_Epoch]:
+    """Give what moved while nothing was shown to the epoch that shows it: no level is claimed before.
+
+    What an older incarnation showed meanwhile is its own; its epochs come first.
+    """
+    shown: list[_Epoch] = []
+    carried: Values = ()
+    for epoch in found:
+        if epoch.built:
+            carried += epoch.bases
+            continue
+        epoch.bases, carried = carried + epoch.bases, ()
+        shown.append(epoch)
+    return shown
 
 
 def _commit(epoch: _Epoch, *, number: int, time: int, lines: Values) -> ev.EpochCommitted:

@@ -101,7 +101,8 @@ class Stage:
         text = self.file(f"{views}.sql")
         text.write_text(views_sql(views))
         log = f"apply-{views}.log"
-        if self.start("apply", str(text), "--settings", str(settings), "--yes", log=log).wait() != 0:
+        arguments = ("apply", str(text), "--settings", str(settings), "--yes", "--whole-feed")
+        if self.start(*arguments, log=log).wait() != 0:
             raise StoreError("the views cannot be applied", where=str(self.file(log)))
 
     def control(self, views: str = VIEWS) -> Control | None:

@@ -12,16 +12,32 @@ from typing import Any, Protocol
 from msgspec import structs
 
 from cvs.capture.changes import Change, TableDefinition
-from cvs.capture.feed import Feed
+from cvs.capture.feed import Feed, Head
 from cvs.programs.delta import StaleDriverError
-from cvs.programs.epoch import Control, Deadline, Pin, check_ours, commit, next_pin, pin_next, read_control
+from cvs.programs.epoch import (
+    CONTROL_BUCKET,
+    PUBLISHING,
+    Control,
+    Deadline,
+    Pin,
+    check_ours,
+    commit,
+    pin_next,
+    read_control,
+    take_over,
+)
 from cvs.programs.epoch_run import EpochResult, Program, run_epoch
+from cvs.programs.epoch_whole import places, whole_step
 from cvs.programs.stage_bucket import ALL_RULES, Rules, drive
 from cvs.store.session import CassandraSession
 from cvs.stream.bases import delta_input
+from cvs.stream.build import PREFIX, Build
 from cvs.stream.door import CassandraDoor
+from cvs.stream.phases import pin_after
+from cvs.stream.quarantine import put_quarantined
 from cvs.stream.recipe import Recipe
-from cvs.stream.tasks import run_spread
+from cvs.stream.retiring import renew_published, retire_rows
+from cvs.stream.tasks import publish_spread, run_spread
 
 CHANGES_AN_EPOCH = 20_000
 """How much one epoch takes: what bounds a driver's memory whatever the input rate."""
@@ -29,6 +45,7 @@ SPREAD_FROM = 5_000
 """Changes from which an epoch is worth Spark's tasks: below, a job costs more than the epoch."""
 HEARTBEAT_SECONDS = 1.0
 FEED_PAGE = 5_000
+NOT_NEEDED = 2**62  # a position no stream comes to
 
 
 class Watcher(Protocol):
@@ -62,6 +79,8 @@ class Pipeline:
     program: Program = field(init=False)
     door: CassandraDoor = field(init=False)
     control: Control | None = None
+    build: Build | None = None
+    build_rows_a_second: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     _known: "_Known" = field(init=False)
     _last_pin: float = 0.0
@@ -73,13 +92,54 @@ class Pipeline:
         self._known = _Known(self.feed, self.recipe.definitions)
 
     def start(self) -> Control:
-        """Read the control row; a pinned epoch of other code is refused (H4)."""
-        self.control = drive(read_control(), self.door)
-        self._check(self.control)
-        return self.control
+        """Read the control row; a pinned epoch of other code is refused (H4).
+
+        An incarnation that does not serve yet has a row of its own.
+        """
+        names = self.recipe.names
+        control: Control = drive(read_control(), self.door)
+        if control.signature.incarnation < names.incarnation:
+            control = drive(read_control(names.building_bucket), self.door)
+        self._check(control)
+        if self.build is None and control.pin.build:
+            self.build = Build(
+                self.session,
+                self.feed,
+                self.recipe.definitions,
+                stream=control.pin.build,
+                rows_a_second=self.build_rows_a_second,
+            )
+        self.control = control
+        return control
+
+    @property
+    def serves(self) -> bool:
+        """Say whether readers are shown this incarnation."""
+        return self.control is not None and self.control.bucket == CONTROL_BUCKET
+
+    def take_over(self) -> bool:
+        """Take the place of the incarnation that serves, once all it may have shown is in this one.
+
+        What it pinned it may have shown in part, so that counts. The epoch pinned with it shows all of every view.
+        """
+        control = self.control or self.start()
+        if self.serves or control.pinned or not self._built(control.pin):
+            return False
+        serving = drive(read_control(), self.door)
+        taken = control.pin.until
+        shown = {s: at for s, at in serving.pin.until.items() if not s.startswith(PREFIX)}
+        if any(taken.get(stream, 0) < at for stream, at in shown.items()):
+            return False
+        following = self._pin_after(control.pin, built=True)
+        assert following is not None, "what is built is published whether or not there is input"
+        self.control = taken_over = drive(take_over(serving, control, following), self.door)
+        self._check(taken_over)
+        return self.serves
 
     def step(self) -> EpochResult | None:
         """Run one epoch if there is one to run; None: nothing to do."""
+        if self.build is not None and self.build.failure is not None:
+            raise self.build.failure
         control = self.control or self.start()
         if not control.pinned:
             following = self.next_pin(control.pin)
@@ -89,13 +149,19 @@ class Pipeline:
             self._check(control)
             if not control.pinned:
                 return None
+        if control.committed == self.recipe.names.epoch_before:
+            self._hold(control.pin.since)
         for watcher in self.watchers:
             watcher.running(control)
         result = self._run(control.pin)
+        if result.doubts and self.build is not None:
+            self.build.read_again(result.doubts)
+        put_quarantined(self.session, self.recipe.names, control.pin.epoch, result.quarantined)
         for watcher in self.watchers:
             watcher.ran(control, result)
         started = self.monotonic()
-        self.control = drive(commit(control, self.next_pin(control.pin)), self.door)
+        following = self.next_pin(control.pin, result.stopped) if self.serves or result.stopped else None
+        self.control = drive(commit(control, following), self.door)
         self._took("commit", started)
         self._check(self.control)
         if self.control.committed > control.pin.epoch:
@@ -104,8 +170,14 @@ class Pipeline:
             )
         for watcher in self.watchers:
             watcher.committed(self.control)
-        self.feed.hold(self.recipe.names.keyspace, control.pin.until)
+        self._hold(control.pin.until)
         return result
+
+    def _hold(self, positions: Mapping[str, int]) -> None:
+        """Keep what is needed of the feed; of other incarnations' builds nothing is."""
+        own = self.build.stream if self.build is not None else ""
+        foreign = {s: NOT_NEEDED for s in self.feed.streams() if s.startswith(PREFIX) and s != own}
+        self.feed.hold(self.recipe.names.consumer, {**foreign, **positions})
 
     def drain(self, *, seconds: float = 60.0) -> int:
         """Run epochs until there is nothing to do; return how many."""
@@ -118,7 +190,10 @@ class Pipeline:
         deadline = Deadline(read_at=self.monotonic())
         self.door.check = lambda: deadline.check(self.monotonic())
         started = self.monotonic()
-        changes = delta_input(read_pinned(self.feed, pin), self._known)
+        tables = self.recipe.definitions
+        changes, stopped = delta_input(read_pinned(self.feed, pin), self._known, tables=tables)
+        for table in {*stopped, *pin.stopped}:
+            changes.pop(table, None)  # because what is followed in part is not followed
         self._took("feed", started)
         started = self.monotonic()
         size = sum(stop - pin.since.get(stream, 0) for stream, stop in pin.until.items())
@@ -127,29 +202,85 @@ class Pipeline:
             result = run_spread(self.recipe, pin, changes, door=self.door, spread=spread, slices=slices)
         else:
             result = drive(run_epoch(self.program, pin, changes, rules=self.rules), self.door)
+        result.stopped = {table: why for table, why in stopped.items() if table not in pin.stopped}
+        if pin.publishing:
+            self._publish_all(pin, result)
         self._took("epoch", started)
         return result
+
+    def _publish_all(self, pin: Pin, result: EpochResult) -> None:
+        """Show all of every view that was built; what an older incarnation left there goes afterwards."""
+        for it in self.program.publications:
+            if pin.views.get(it.publication.view) != PUBLISHING:
+                continue
+            renew_published(self.session, it.publication)
+            where = places(self.program, it)
+            if self.spread is None:
+                whole = drive(whole_step(self.program, it, pin, where), self.door)
+            else:
+                slices = [where[i :: self.spread_slices] for i in range(self.spread_slices)]
+                whole = publish_spread(self.recipe, pin, it.publication.view, slices, spread=self.spread)
+            result.rows[it.publication.view] = whole.count
+            result.show(it, whole.shown)
+            if self.recipe.names.incarnation > 1:
+                retire_rows(self.session, it.publication, before=self.recipe.names.epoch_before + 1)
 
     def _check(self, control: Control) -> None:
         check_ours(control, incarnation=self.recipe.names.incarnation, plan=self.recipe.hash)
 
-    def next_pin(self, last: Pin) -> Pin | None:
-        """Return the pin for what the feed has beyond the last one; None if that is nothing."""
-        heads = {stream: self.feed.head(stream) for stream in self.feed.streams()}
-        found = next_pin(
+    def heads(self) -> dict[str, Head]:
+        """Return the durable end of each stream this pipeline follows: the nodes', and its own build's."""
+        build = self.build.stream if self.build is not None else ""
+        streams = [it for it in self.feed.streams() if it == build or not it.startswith(PREFIX)]
+        return {stream: self.feed.head(stream) for stream in streams}
+
+    def waiting(self) -> int:
+        """Return how many changes no epoch has taken."""
+        taken = self.control.pin.until if self.control else {}
+        return sum(head.position - taken.get(stream, 0) for stream, head in self.heads().items())
+
+    def scan_ahead(self) -> int | None:
+        """Return how many scanned rows no epoch has taken; None before the scan may begin."""
+        control, build = self.control, self.build
+        if control is None or build is None or not control.pin.until:
+            return None
+        return build.head.position - control.pin.until.get(build.stream, 0)
+
+    def next_pin(self, last: Pin, stopped: Mapping[str, str] | None = None) -> Pin | None:
+        """Return the pin for what the feed has beyond the last one; None if that is nothing.
+
+        `stopped`: base tables that the last epoch found nothing can follow any more.
+        """
+        begins = last.building and not last.until
+        if begins and (self.build is None or not self.build.confirmed(self.heads())):
+            return None
+        return self._pin_after(last, built=self.serves and self._built(last), stopped=stopped or {})
+
+    def _built(self, last: Pin) -> bool:
+        """Say whether a build was read to its end and all of it is in epochs."""
+        build = self.build
+        if build is None or not last.building or not build.done:
+            return False
+        return last.until.get(build.stream, 0) >= build.head.position
+
+    def _pin_after(self, last: Pin, *, built: bool, stopped: Mapping[str, str] | None = None) -> Pin | None:
+        found = pin_after(
             last,
-            heads={stream: head.position for stream, head in heads.items()},
-            watermark=min((head.clock for head in heads.values()), default=0),
+            self.heads(),
+            plan=self.recipe.plan,
+            built=built,
+            stopped=stopped or {},
             limit=self.changes_an_epoch,
         )
         if found is None:
             return None
         resting = found.until == found.since and self.monotonic() - self._last_pin < self.heartbeat_seconds
-        if resting:
+        if resting and found.views == last.views and found.epoch > self.recipe.names.epoch_before + 1:
             return None  # because moving the clock alone is worth an epoch only now and then
         self._last_pin = self.monotonic()
-        incarnation = self.recipe.names.incarnation
-        return structs.replace(found, plan=self.recipe.hash, incarnation=incarnation, first=found.epoch == 1)
+        names = self.recipe.names
+        first = found.epoch == names.epoch_before + 1
+        return structs.replace(found, plan=self.recipe.hash, incarnation=names.incarnation, first=first)
 
     def _took(self, what: str, started: float) -> None:
         self.seconds[what] = self.seconds.get(what, 0.0) + self.monotonic() - started

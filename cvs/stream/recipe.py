@@ -37,7 +37,7 @@ class Recipe:
     @cached_property
     def hash(self) -> str:
         """Name plan and code: an epoch pinned under one name is not run under another (H4)."""
-        text = repr((self.plan, sorted(self.definitions.items()), self.delta_buckets, VERSION))
+        text = repr((self.plan, sorted(self.definitions.items()), self.delta_buckets, self.names, VERSION))
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def program(self) -> Program:

@@ -1,7 +1,8 @@
 """The epoch log: what a pipeline did, written so that a crash loses nothing that mattered.
 
 Three records an epoch: *running* before its first request, *ran* after its last put (with every base row and
-view record that moved), *committed* after its commit. An epoch that was run twice stands there twice, with
+view record that moved; *built* where views are not shown yet), *committed*
+after its commit. An epoch that was run twice stands there twice, with
 equal content, and the first *running* is when its effects may have begun to show. `certificates.py` turns
 these, with the base writers' own log, into the history that is judged.
 
@@ -19,7 +20,7 @@ from cvs.programs.stage_codec import Values, pack, unpack
 
 _SIZE = struct.Struct(">I")
 
-RUNNING, RAN, COMMITTED = "running", "ran", "committed"
+RUNNING, RAN, BUILT, UNJUDGED, COMMITTED = "running", "ran", "built", "unjudged", "committed"
 
 
 class EpochLog:
@@ -42,7 +43,10 @@ class EpochLog:
             for move in moves
         )
         shown = tuple((table, it.key, it.now) for table, each in result.shown.items() for it in each)
-        self._write(RAN, control.pin.incarnation, control.pin.epoch, bases, shown)
+        kind = BUILT if control.pin.building else RAN
+        if sum(result.rows.values()) > sum(len(it) for it in result.shown.values()):
+            kind = UNJUDGED  # because a history that begins with so many rows is not kept
+        self._write(kind, control.pin.incarnation, control.pin.epoch, bases, shown)
 
     def committed(self, control: Control) -> None:
         """Write that the epoch is committed."""

@@ -10,18 +10,34 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cassandra import DriverException
+from cassandra.cluster import NoHostAvailable
+
+from cvs.capture.feed import Feed
 from cvs.capture.opening import open_feed
-from cvs.programs.delta import StaleDriverError
+from cvs.errors import SpecificationError
 from cvs.programs.stage_bucket import ALL_RULES, Rules
 from cvs.store.session import CassandraSession, ClusterAddress
 from cvs.stream.pipeline import Pipeline
 from cvs.stream.recipe import recipe_of
 from cvs.stream.recording import EpochLog
+from cvs.stream.succession import Succession
 from cvs.stream.tables import Names, create
+
+ASK_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """One incarnation: its number, and the views it keeps."""
+
+    incarnation: int
+    views_sql: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +56,16 @@ class RunSettings:
     fall_at: int = 0  # rounds of requests with a test-and-set after which to fall; 0: never
     fall_by: str = "kill"  # or "stop"
     changes_an_epoch: int = 20_000
+    incarnation: int = 1
+    older: Life | None = None  # what serves until the newest incarnation is built
+    build_rows_a_second: int = 0  # the most a build reads; 0: as fast as the epochs follow
 
 
 @dataclass(slots=True, kw_only=True)
 class Driver:
-    """Runs epochs while this process leads; a driver that was overtaken goes on from the control row."""
+    """Runs epochs while this process leads."""
 
-    pipeline: Pipeline
+    succession: Succession
     say: Callable[[str], None]
     leads: Callable[[], bool] = lambda: True
     failure: Exception | None = None
@@ -65,14 +84,9 @@ class Driver:
             self._led = False
             return False
         if not self._led:
-            self.pipeline.start()  # because another may have led meanwhile
+            self.succession.start()  # because another may have led meanwhile
             self._led = True
-        try:
-            return self.pipeline.step() is not None
-        except StaleDriverError as overtaken:
-            self.say(f"overtaken: {overtaken}")
-            self.pipeline.start()
-            return False
+        return self.succession.step() is not None
 
 
 def run(
@@ -82,36 +96,86 @@ def run(
     watch: Callable[[Pipeline], None] = lambda _: None,
     leads: Callable[[], bool] = lambda: True,
     ended: threading.Event,
-) -> None:
-    """Run a pipeline until `ended` is set; `watch` may add watchers before the first epoch."""
-    session = CassandraSession(settings.address)
-    names = Names(keyspace=settings.state_keyspace)
-    recipe, _ = recipe_of(session, settings.views_sql, names=names, keyspaces=settings.base_keyspaces)
+    serving: Callable[[], None] = lambda: None,
+    changed: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Run a pipeline until `ended` is set; `watch` may add watchers to each incarnation before its first epoch.
+
+    `serving` is told when the newest incarnation shows everything. Returns whether `changed`, which is asked now
+    and then, said that other views are wanted.
+    """
+    session, feed, log = CassandraSession(settings.address), open_feed(settings.feed), _log(settings)
+
+    def made(life: Life) -> Pipeline:
+        pipeline = _pipeline(settings, life, session, feed)
+        pipeline.watchers += [log] if log is not None else []
+        watch(pipeline)
+        return pipeline
+
+    newest = made(Life(incarnation=settings.incarnation, views_sql=settings.views_sql))
+    succession = Succession(
+        newest=newest, older=_older(settings, made, say), say=say, serving=serving, leads=leads
+    )
+    driver = Driver(succession=succession, say=say, leads=leads)
+    say("ready")
+    ask = _Ask(changed)
+    try:
+        if settings.spark_master:
+            _under_spark(driver, settings.spark_master, ended, ask)
+        else:
+            while not ended.is_set() and not ask():
+                if not driver():
+                    ended.wait(0.01)
+    finally:
+        succession.close()
+        feed.close()
+        session.close()
+    return ask.yes and not ended.is_set()
+
+
+class _Ask:
+    """Whether other views are wanted: asked every few seconds."""
+
+    def __init__(self, changed: Callable[[], bool]) -> None:
+        self._changed, self._due, self.yes = changed, time.monotonic() + ASK_SECONDS, False
+
+    def __call__(self) -> bool:
+        """Return the last answer."""
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + ASK_SECONDS
+            with suppress(DriverException, NoHostAvailable):  # the node is away: it is asked again
+                self.yes = self._changed()
+        return self.yes
+
+
+def _pipeline(settings: RunSettings, life: Life, session: CassandraSession, feed: Feed) -> Pipeline:
+    names = Names(keyspace=settings.state_keyspace, incarnation=life.incarnation)
+    recipe, _ = recipe_of(session, life.views_sql, names=names, keyspaces=settings.base_keyspaces)
     create(session, recipe.plan, names, replication=settings.replication)
-    feed = open_feed(settings.feed)
     pipeline = Pipeline(
         recipe=recipe,
         feed=feed,
         session=session,
         rules=settings.rules,
         changes_an_epoch=settings.changes_an_epoch,
+        build_rows_a_second=settings.build_rows_a_second,
     )
-    log = _log(settings)
-    if log is not None:
-        pipeline.watchers.append(log)
-    watch(pipeline)
     if settings.fall_at:
         pipeline.door = _Falling(pipeline.door, settings)  # type: ignore[assignment]  # because it stands in for it
-    driver = Driver(pipeline=pipeline, say=say, leads=leads)
-    say("ready")
-    if settings.spark_master:
-        _under_spark(driver, settings.spark_master, ended)
-    else:
-        while not ended.is_set():
-            if not driver():
-                ended.wait(0.01)
-    feed.close()
-    session.close()
+    return pipeline
+
+
+def _older(
+    settings: RunSettings, made: Callable[[Life], Pipeline], say: Callable[[str], None]
+) -> Pipeline | None:
+    """Return what serves so far; if its views cannot even be planned any more, they stay as they are."""
+    if settings.older is None:
+        return None
+    try:
+        return made(settings.older)
+    except SpecificationError as refusal:
+        say(f"incarnation {settings.older.incarnation} is not followed meanwhile: {refusal}")
+        return None
 
 
 def end_on_signals() -> threading.Event:
@@ -129,16 +193,22 @@ def _log(settings: RunSettings) -> EpochLog | None:
     return EpochLog(settings.record / f"epochs-{time.time_ns()}-{os.getpid()}.log")
 
 
-def _under_spark(driver: Driver, master: str, ended: threading.Event) -> None:
+def _under_spark(driver: Driver, master: str, ended: threading.Event, ask: _Ask) -> None:
     from cvs.stream import spark  # because a process without Spark should not pay for its import
 
     session = spark.spark_session(master)
-    driver.pipeline.spread = spark.spread_over(session)
+    for pipeline in (driver.succession.newest, driver.succession.older):
+        if pipeline is not None:
+            pipeline.spread = spark.spread_over(session)
     with tempfile.TemporaryDirectory(prefix="cvs-checkpoint-") as checkpoint:
         query = spark.start(
-            session, driver, checkpoint=Path(checkpoint), stopped=ended.is_set, turn_seconds=5.0
+            session,
+            driver,
+            checkpoint=Path(checkpoint),
+            stopped=lambda: ended.is_set() or ask.yes,
+            turn_seconds=5.0,
         )
-        while query.isActive and not ended.wait(0.2):
+        while query.isActive and not ask() and not ended.wait(0.2):
             pass
         query.stop()
         failure = driver.failure or query.exception()

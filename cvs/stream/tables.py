@@ -4,6 +4,7 @@ What is made here is written with write time 1, older than every test-and-set, s
 sidecars at once, changes nothing.
 """
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -11,10 +12,13 @@ from cassandra.concurrent import execute_concurrent_with_args
 
 from cvs.model.layout import TableLayout, create_statement, delta_table, published_table, quoted, state_table
 from cvs.model.stages import Plan
-from cvs.programs.epoch import CONTROL_TABLE
+from cvs.programs.epoch import BUILDING, CONTROL_BUCKET, CONTROL_TABLE, PIN_ROW, Pin, encode_pin
 from cvs.programs.stage_bucket import SENTINEL
 from cvs.store.session import CassandraSession
 
+EPOCHS_A_LIFE = 10**10
+"""How many epochs an incarnation may have: so epochs increase over incarnations and none knows of another's."""
+QUARANTINE_TABLE = "quarantine"
 OLDEST = 1
 """Write time of what exists before the first epoch."""
 
@@ -25,6 +29,21 @@ class Names:
 
     keyspace: str
     incarnation: int = 1
+
+    @property
+    def epoch_before(self) -> int:
+        """Return the epoch before the first one of this incarnation."""
+        return (self.incarnation - 1) * EPOCHS_A_LIFE
+
+    @property
+    def consumer(self) -> str:
+        """Return the name under which this incarnation holds its place in the feed."""
+        return self.keyspace if self.incarnation == 1 else f"{self.keyspace}-{self.incarnation}"
+
+    @property
+    def building_bucket(self) -> int:
+        """Return where the control row is until this incarnation serves: the first has nobody to wait for."""
+        return CONTROL_BUCKET if self.incarnation == 1 else self.incarnation
 
     def state(self, zone: str) -> str:
         """Return the table of a zone's state."""
@@ -40,9 +59,26 @@ class Names:
     def _layout_delta(self, base: str) -> TableLayout:
         return delta_table(self.keyspace, f"{base}_{self.incarnation}")
 
+    def quarantine(self) -> TableLayout:
+        """Return the table of what contributes nothing, and why."""
+        return TableLayout(
+            name=f"{self.keyspace}.{QUARANTINE_TABLE}",
+            columns=(
+                ("incarnation", "bigint"),
+                ("source", "text"),
+                ("key", "text"),
+                ("reason", "text"),
+                ("epoch", "bigint"),
+            ),
+            partition_key=("incarnation",),
+            clustering=(("source", False), ("key", False)),
+            comment="cvs quarantine: rows that contribute nothing to views, and why",
+        )
+
     def layouts(self, plan: Plan) -> Iterable[TableLayout]:
         """Return every table of the plan."""
         yield self.control()
+        yield self.quarantine()
         yield from (self._layout_delta(base.name) for base in plan.bases)
         yield from (self._layout_state(zone.name) for zone in plan.zones)
         yield from (published_table(publication) for publication in plan.publications)
@@ -60,8 +96,13 @@ class Names:
         )
 
 
-def create(session: CassandraSession, plan: Plan, names: Names, *, replication: int = 1) -> None:
-    """Make keyspace, tables, buckets with their signatures and sentinels, and the control row, in this order."""
+def create(
+    session: CassandraSession, plan: Plan, names: Names, *, replication: int = 1, build: str = ""
+) -> None:
+    """Make keyspace, tables, buckets with their signatures and sentinels, and the control row, in this order.
+
+    `build` names the feed's stream that will carry what the base tables hold: until it is absorbed no view is shown.
+    """
     session.define(
         f"CREATE KEYSPACE IF NOT EXISTS {quoted(names.keyspace)} WITH replication = "
         f"{{'class': 'SimpleStrategy', 'replication_factor': {int(replication)}}}"
@@ -70,16 +111,25 @@ def create(session: CassandraSession, plan: Plan, names: Names, *, replication: 
     for layout in layouts:
         session.define(create_statement(replace(layout, comment=session.marked(layout.comment))))
     for zone in plan.zones:
-        _make_buckets(
-            session, f"{names.keyspace}.{names.state(zone.name)}", range(zone.buckets), names.incarnation
-        )
-    _make_buckets(session, f"{names.keyspace}.{CONTROL_TABLE}", range(1), names.incarnation)
+        table = f"{names.keyspace}.{names.state(zone.name)}"
+        _make_buckets(session, table, range(zone.buckets), names.incarnation, 0)
+    control, before = f"{names.keyspace}.{CONTROL_TABLE}", names.epoch_before
+    if build:
+        views = {publication.view: BUILDING for publication in plan.publications}
+        pin = Pin(epoch=before, incarnation=names.incarnation, build=build, views=views)
+        put = f"INSERT INTO {control} (bucket, row, now, row_epoch, alive) VALUES (?, ?, ?, ?, true) "
+        values = (names.building_bucket, PIN_ROW, encode_pin(pin), before)
+        # because of two that were never begun the later counts; seconds are older than every ballot's microseconds
+        session.execute(f"{put} USING TIMESTAMP {int(time.time())}", values)
+    _make_buckets(session, control, [names.building_bucket], names.incarnation, before)
 
 
-def _make_buckets(session: CassandraSession, table: str, buckets: Iterable[int], incarnation: int) -> None:
+def _make_buckets(
+    session: CassandraSession, table: str, buckets: Iterable[int], incarnation: int, epoch: int
+) -> None:
     put = session.prepared(
         f"INSERT INTO {table} (bucket, incarnation, epoch, chunk, last, row, row_epoch, alive) "
-        f"VALUES (?, ?, 0, 0, true, ?, 0, false) USING TIMESTAMP {OLDEST}"
+        f"VALUES (?, ?, ?, 0, true, ?, 0, false) USING TIMESTAMP {OLDEST}"
     )
-    values = [(bucket, incarnation, SENTINEL) for bucket in buckets]
+    values = [(bucket, incarnation, epoch, SENTINEL) for bucket in buckets]
     execute_concurrent_with_args(session.driver, put, values, concurrency=64)

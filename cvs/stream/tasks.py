@@ -16,10 +16,12 @@ from cvs.programs.epoch_run import (
     absorb_step,
     base_bag,
     decoded,
+    shown_by,
     with_expiring,
     zone_levels,
     zone_step,
 )
+from cvs.programs.epoch_whole import Place, Whole, whole_step
 from cvs.programs.stage_bucket import Bag, drive, together
 from cvs.programs.stage_codec import Values, bucket_of
 from cvs.programs.stage_delta import DeltaInput
@@ -53,14 +55,13 @@ def run_spread(
         together([with_expiring(base, pin, changes.get(base.name, {})) for base in program.bases]), door
     )
     parts = [_by_slice(it, base.buckets, slices) for base, it in zip(program.bases, looked, strict=True)]
-    for base in program.bases:
-        result.bases[base.name] = []
+    moved: list[list[BaseMove]] = [[] for _ in program.bases]
     jobs = _shared(parts, range(len(parts)))
     for moves in spread(_DeltaTask(recipe, pin), jobs) if jobs else ():
         for number, some in moves:
-            result.bases[program.bases[number].name] += some
-    for base in program.bases:
-        flowing[base.name] = base_bag(result.bases[base.name])
+            moved[number] += some
+    for base, found in zip(program.bases, moved, strict=True):
+        flowing[base.name] = base_bag(result.take(base.name, found))
     for level in zone_levels(program.zones):
         tasks = []
         for zone in level:
@@ -90,13 +91,23 @@ def _publish(
     slices: int,
 ) -> None:
     requests = []
-    for publication in program.publications:
-        shown = result.shown[publication.publication.table] = publication.shown(flowing)
+    for publication in shown_by(program, pin):
+        shown = result.show(publication, publication.shown(flowing))
         requests += [
             publication.request(shown[i::slices], pin.epoch) for i in range(slices) if shown[i::slices]
         ]
     if requests:
         spread(_PublishTask(recipe), [requests[i::slices] for i in range(slices) if requests[i::slices]])
+
+
+def publish_spread(
+    recipe: Recipe, pin: Pin, view: str, slices: Sequence[Sequence[Place]], *, spread: Any
+) -> Whole:
+    """Publish all of a view, its buckets spread over tasks."""
+    whole = Whole()
+    for part in spread(_WholeTask(recipe, pin, view), slices):
+        whole.add(part.count, part.shown)
+    return whole
 
 
 def _by_slice(changes: DeltaInput, buckets: int, slices: int) -> list[list[Any]]:
@@ -148,6 +159,19 @@ class _ZoneTask:
             machines.append(zone_step(zone, program.tables[zone.name], self.pin, routed))
         found = drive(together(machines), door)
         return {name: list(bag) for outputs in found for name, bag in outputs.items()}
+
+
+class _WholeTask:
+    """All rows that some buckets hold of a view."""
+
+    def __init__(self, recipe: Recipe, pin: Pin, view: str) -> None:
+        self.recipe, self.pin, self.view = recipe, pin, view
+
+    def __call__(self, part: Sequence[Place]) -> Whole:
+        program, door = made(self.recipe)
+        publication = next(it for it in program.publications if it.publication.view == self.view)
+        whole: Whole = drive(whole_step(program, publication, self.pin, part), door)
+        return whole
 
 
 class _PublishTask:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from cvs.embedded.node import Node
 from cvs.stream import spark
 from cvs.stream.runner import Driver
+from cvs.stream.succession import Succession
 from tests.cluster.test_pipeline import Shop
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -67,7 +68,8 @@ def test_a_lost_checkpoint_changes_nothing(shop: Shop, session: SparkSession, tm
     chance, rows = random.Random(4), dict[int, tuple[str, int]]()
     for number in range(2):
         write_some(shop, rows, chance, 30)
-        driver = Driver(pipeline=shop.pipeline(), say=print)
+        succession = Succession(newest=shop.pipeline(), older=None, say=print)
+        driver = Driver(succession=succession, say=print)
         query = spark.start(session, driver, checkpoint=tmp_path / f"checkpoint{number}", turn_seconds=0.5)
         deadline = time.monotonic() + 60
         while shop.shown() != expected(rows) and time.monotonic() < deadline:

@@ -9,7 +9,7 @@ import pytest
 from cvs.client import snapshot
 from cvs.client.snapshot import Token, ViewReader
 from cvs.errors import SpecificationError, StoreError
-from cvs.programs.epoch import CONTROL_TABLE, commit, next_pin, pin_next, read_control
+from cvs.programs.epoch import BUILDING, CONTROL_TABLE, Pin, commit, next_pin, pin_next, read_control
 from cvs.programs.stage_bucket import drive
 from tests.unit.programs.epoch_cases import CASES
 from tests.unit.programs.epoch_world import Case, Driver, World, as_shown
@@ -134,6 +134,19 @@ def test_a_token_is_met_when_the_watermark_passes_it() -> None:
     drive(commit(control, None), world.door)
     assert reader(world).wait(token, seconds=0.0) == 1
     assert reader(world).token(skew_seconds=1.0, clock=lambda: 2.0) == Token("cvs", 3_000_000)
+
+
+def test_a_view_that_is_built_shows_nothing() -> None:
+    """Its state is a part of the base tables, no cut of them: refused, not shown."""
+    case = next(case for case in CASES if case.name == "by_product_city")
+    world = World(case, random.Random(4))
+    world.write()
+    control = drive(read_control(), world.door)
+    pin = next_pin(Pin(epoch=0, views={case.view.name: BUILDING}), heads={"s": 1}, watermark=0, limit=10)
+    assert pin is not None
+    drive(pin_next(control, pin), world.door)
+    with pytest.raises(StoreError, match="is being built"):
+        reader(world).scan(case.view.name)
 
 
 def test_views_without_state_say_so() -> None:

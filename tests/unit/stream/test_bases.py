@@ -3,8 +3,6 @@
 from typing import Any
 from uuid import UUID
 
-import pytest
-
 from cvs.capture.changes import (
     Bound,
     Cell,
@@ -17,7 +15,6 @@ from cvs.capture.changes import (
     Range,
     TableDefinition,
 )
-from cvs.errors import StoreError
 from cvs.model.cql_bytes import encode_cql
 from cvs.programs.delta import absorb
 from cvs.programs.epoch_run import BaseReader
@@ -71,7 +68,7 @@ class Table:
     def take(self, *changes: Change) -> dict[int, tuple[Any, ...] | None]:
         """Absorb changes; return the rows that moved by `at`."""
         self.epoch += 1
-        ((_, found),) = delta_input(changes, {"d": DEFINITION}).items()
+        ((_, found),) = delta_input(changes, {"d": DEFINITION}, tables=())[0].items()
         (it,) = found.values()
         done = absorb(
             self.epoch,
@@ -142,9 +139,14 @@ def test_a_partition_deletion_takes_all_rows() -> None:
     assert table.take(row(3, time=8)) == {}
 
 
-def test_what_cannot_be_followed_stops_the_pipeline() -> None:
-    """TRUNCATE, DROP and gaps are never silently missed."""
-    for kind in (Kind.TRUNCATION, Kind.DROPPED, Kind.GAP):
-        with pytest.raises(StoreError, match=r"home\.readings"):
-            delta_input([Change(kind=kind, definition="d")], {"d": DEFINITION})
-    assert delta_input([Change(kind=Kind.TRUNCATION, definition="other")], {"d": DEFINITION}) == {}
+def test_what_cannot_be_followed_stops_its_table() -> None:
+    """TRUNCATE and DROP stop their table, a gap stops all that may have lost changes; nothing is silently missed."""
+
+    def stopped(kind: Kind, definition: str = "d") -> dict[str, str]:
+        change = Change(kind=kind, definition=definition, detail="why")
+        return delta_input([change], {"d": DEFINITION}, tables=["home.readings", "home.rooms"])[1]
+
+    assert stopped(Kind.TRUNCATION) == {"home.readings": "the table was truncated: why"}
+    assert stopped(Kind.DROPPED) == {"home.readings": "the table was dropped: why"}
+    assert stopped(Kind.GAP, "").keys() == {"home.readings", "home.rooms"}
+    assert stopped(Kind.TRUNCATION, "other") == {}

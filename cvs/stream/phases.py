@@ -1,0 +1,106 @@
+"""The phases of a view: building, publishing, live; or broken. They are part of the pin, so a crash forgets none.
+
+    building --scan absorbed--> publishing --all of it shown, committed--> live
+    any of them --base table truncated or dropped, gap in the feed--> broken, until a new incarnation
+
+An incarnation after the first builds beside the one that serves, in a control row of its own, and publishes once it
+has taken that one's place (`Pipeline.take_over`).
+"""
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import structs
+
+from cvs.capture.feed import Head
+from cvs.model.stages import Edge, Plan, inputs
+from cvs.programs.epoch import BROKEN, BUILDING, LIVE, PUBLISHING, Pin, next_pin
+
+MICROSECONDS = 1_000_000
+
+
+def pin_after(
+    last: Pin,
+    heads: Mapping[str, Head],
+    *,
+    plan: Plan,
+    built: bool,
+    stopped: Mapping[str, str],
+    limit: int,
+) -> Pin | None:
+    """Return the next pin, None if there is nothing to do.
+
+    The first of a build fixes where it begins (`begun`), so it is worth an epoch also without input.
+
+    `built`: the scan is absorbed and the views may be shown. `stopped`: base tables that the last epoch found
+    nothing can follow any more.
+    """
+    before = last
+    if last.building and not last.until:
+        last = begun(last, heads)
+    if stopped:
+        last = broken(last, plan, stopped)
+    if last.publishing:
+        last = moved_on(last, PUBLISHING, LIVE)
+    elif last.building and built:
+        last = moved_on(last, BUILDING, PUBLISHING)
+    found = next_pin(
+        last,
+        heads={stream: head.position for stream, head in heads.items()},
+        watermark=watermark(heads),
+        limit=limit,
+        always=last is not before,
+    )
+    if found is None or not (found.building or found.publishing):
+        return found
+    # because nothing is claimed before all is shown: no token is met meanwhile
+    return structs.replace(found, watermark=0, watermark_before=0)
+
+
+def begun(last: Pin, heads: Mapping[str, Head]) -> Pin:
+    """Return the pin from which a build begins: with what is captured from here on, since the scan sees the rest.
+
+    The scan itself, whose stream may be there already, is taken from its beginning.
+
+    Its clock is set, so that what expires from here on is found (H13).
+    """
+    clock = watermark(heads) // MICROSECONDS
+    until = {stream: it.position for stream, it in heads.items() if stream != last.build}
+    return structs.replace(last, until=until, clock=clock)
+
+
+def watermark(heads: Mapping[str, Head]) -> int:
+    """Return the moment before which everything acknowledged is in the feed."""
+    return min((head.clock for head in heads.values()), default=0)
+
+
+def moved_on(pin: Pin, before: str, now: str) -> Pin:
+    """Return a pin with its views of one phase in another."""
+    return structs.replace(pin, views={view: now if it == before else it for view, it in pin.views.items()})
+
+
+def broken(pin: Pin, plan: Plan, stopped: Mapping[str, str]) -> Pin:
+    """Return a pin that says which views can follow no more, and why."""
+    views = {it.view: pin.views.get(it.view, LIVE) for it in plan.publications}
+    for publication in plan.publications:
+        if sources(plan, publication.inputs) & stopped.keys():
+            views[publication.view] = BROKEN
+    return structs.replace(pin, views=views, stopped={**pin.stopped, **stopped})
+
+
+def reason(pin: Pin, plan: Plan, view: str) -> str:
+    """Say why a view is broken."""
+    edges = [edge for it in plan.publications if it.view == view for edge in it.inputs]
+    tables = sorted(sources(plan, edges) & pin.stopped.keys())
+    return "; ".join(f"{table}: {pin.stopped[table]}" for table in tables)
+
+
+def sources(plan: Plan, edges: Iterable[Edge]) -> set[str]:
+    """Name the base tables that edges read, directly or through stages."""
+    stages = {stage.name: stage for stage in plan.stages}
+    found: set[str] = set()
+    for edge in edges:
+        if edge.source in stages:
+            found |= sources(plan, inputs(stages[edge.source]))
+        else:
+            found.add(edge.source)
+    return found

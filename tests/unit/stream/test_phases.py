@@ -1,0 +1,76 @@
+"""Phases of views: what an epoch is pinned as while they are built, shown, followed, or can be followed no more."""
+
+from typing import Any
+
+from cvs.capture.feed import Head
+from cvs.model.expressions import Column
+from cvs.model.stages import AggregateStage, Edge, Plan, Publication, Zone
+from cvs.model.views import BaseTable, Named
+from cvs.programs.epoch import BROKEN, BUILDING, LIVE, PUBLISHING, Pin
+from cvs.stream.phases import begun, broken, pin_after, reason
+
+TABLES = tuple(BaseTable(name=f"s.{n}", columns=(("id", "int"),), partition_key=("id",)) for n in "ab")
+
+
+def edge(source: str) -> Edge:
+    return Edge(source=source, columns=(Named(name="id", expression=Column("id")),))
+
+
+STAGE = AggregateStage(
+    name="z1.0", inputs=(edge("s.a"), edge("s.b")), group=("id",), aggregates=(), output=(("id", "int"),)
+)
+PLAN = Plan(
+    bases=TABLES,
+    zones=(Zone(name="z1", stages=(STAGE,), buckets=1),),
+    publications=tuple(
+        Publication(
+            view=view,
+            table=view,
+            inputs=(edge(source),),
+            columns=(("id", "int"),),
+            partition_key=("id",),
+        )
+        for view, source in (("v.one", "s.a"), ("v.both", "z1.0"), ("v.other", "s.b"))
+    ),
+)
+HEADS = {"n1": Head(position=7, clock=50_000_000)}
+
+
+def after(pin: Pin, **changes: Any) -> Pin | None:
+    arguments: dict[str, Any] = {"plan": PLAN, "built": False, "stopped": {}, "limit": 100} | changes
+    return pin_after(pin, HEADS, **arguments)
+
+
+def test_a_build_begins_where_capture_is() -> None:
+    """What is older is the scan's; the clock is set, or nothing that expires during the build would be found."""
+    heads = HEADS | {"build-1": Head(position=3, clock=60_000_000)}
+    pin = begun(Pin(epoch=0, build="build-1", views={"v.one": BUILDING}), heads)
+    assert (pin.until, pin.clock) == ({"n1": 7}, 50)
+
+
+def test_views_are_built_published_and_live_in_this_order() -> None:
+    """Each step is a pin of its own even without input; until the last no moment is claimed."""
+    building = Pin(epoch=3, until={"n1": 7}, clock=50, views={"v.one": BUILDING})
+    assert after(building) is None, "nothing to take, nothing to do"
+    publishing = after(building, built=True)
+    assert publishing is not None
+    assert (publishing.views, publishing.watermark) == ({"v.one": PUBLISHING}, 0)
+    live = after(publishing)
+    assert live is not None
+    assert (live.views, live.watermark, live.watermark_before) == ({"v.one": LIVE}, 50_000_000, 0)
+    assert after(live) is None
+
+
+def test_what_cannot_be_followed_breaks_its_views_and_no_others() -> None:
+    """Also through stages; the reason stays in the pin, and what breaks in the last building epoch is not published."""
+    stopped = {"s.a": "the table was truncated"}
+    pin = broken(Pin(epoch=1), PLAN, stopped)
+    assert pin.views == {"v.one": BROKEN, "v.both": BROKEN, "v.other": LIVE}
+    assert reason(pin, PLAN, "v.both") == "s.a: the table was truncated"
+    building = Pin(
+        epoch=3, until={"n1": 7}, clock=50, views=dict.fromkeys(("v.one", "v.both", "v.other"), BUILDING)
+    )
+    following = after(building, built=True, stopped=stopped)
+    assert following is not None
+    assert following.views == {"v.one": BROKEN, "v.both": BROKEN, "v.other": PUBLISHING}
+    assert following.stopped == stopped

@@ -1,0 +1,228 @@
+"""Incarnations in memory: views are built, shown when complete, and give way to newer ones; what breaks is said."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from cvs.capture.changes import Cell, Change, Column, ColumnKind, Kind, Liveness, TableDefinition
+from cvs.capture.feed import Source
+from cvs.capture.folder import FolderFeed
+from cvs.model.cql_bytes import encode_cql
+from cvs.model.signature import Signature
+from cvs.model.views import BaseTable
+from cvs.plan.maintenance import Choices, maintenance_plan
+from cvs.plan.sql import parse_views
+from cvs.programs.delta import ASSUMED, StaleDriverError
+from cvs.programs.epoch import BUILDING, CONTROL_TABLE, PIN_ROW, Pin, encode_pin
+from cvs.programs.epoch_run import Quarantined
+from cvs.programs.stage_bucket import StateRow
+from cvs.programs.stage_memory import MemoryDoor
+from cvs.store.session import ClusterAddress
+from cvs.stream import pipeline as module
+from cvs.stream.bases import base_table
+from cvs.stream.build import ALWAYS, PREFIX
+from cvs.stream.pipeline import Pipeline
+from cvs.stream.recipe import Recipe
+from cvs.stream.succession import Succession
+from cvs.stream.tables import EPOCHS_A_LIFE, Names
+
+ORDERS = TableDefinition(
+    id="1",
+    keyspace="shop",
+    name="orders",
+    columns=(
+        Column(name="id", type="int", kind=ColumnKind.PARTITION_KEY, position=0),
+        Column(name="city", type="text", kind=ColumnKind.REGULAR),
+        Column(name="total", type="int", kind=ColumnKind.REGULAR),
+    ),
+)
+TABLES: dict[str, BaseTable] = {"shop.orders": base_table(ORDERS)}
+BY_CITY = (
+    "CREATE MATERIALIZED VIEW shop.by_city AS SELECT city, SUM(total) AS t FROM shop.orders GROUP BY city;"
+)
+COPY = (
+    "CREATE MATERIALIZED VIEW shop.copy TBLPROPERTIES ('cvs.key' = '(city), id')"
+    " AS SELECT id, city FROM shop.orders;"
+)
+
+
+class World:
+    """A feed with one node, and storage in memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.feed = FolderFeed(folder)
+        self.reference = self.feed.define(ORDERS)
+        self.door = MemoryDoor(keys={"shop.by_city": (0,), "shop.copy": (1, 0)})
+        self.time = 0
+        self.now = 0.0
+        self.beat()
+
+    def beat(self) -> None:
+        """Move the node's clock."""
+        self.time += 1_000_000
+        self.feed.append("node", [], source=Source(), clock=self.time)
+
+    def change(self, order: int, city: str, total: int, *, at: int, liveness: int) -> Change:
+        cells = (Cell("city", city.encode(), at), Cell("total", encode_cql("int", total), at))
+        key = encode_cql("int", order)
+        assert key is not None
+        return Change(Kind.ROW, self.reference, key=key, liveness=Liveness(liveness), cells=cells)
+
+    def write(self, order: int, city: str, total: int) -> None:
+        """Write an order, captured."""
+        self.time += 1_000_000
+        found = self.change(order, city, total, at=self.time, liveness=self.time)
+        self.feed.append("node", [found], source=Source(), clock=self.time)
+
+    def scan(self, stream: str, rows: dict[int, tuple[str, int]], *, at: int, done: bool) -> None:
+        """Append what a scan read."""
+        found = [self.change(order, *row, at=at, liveness=ASSUMED) for order, row in rows.items()]
+        self.feed.append(stream, found, source=Source(2 if done else 1, 5), clock=ALWAYS)
+
+    def pipeline(self, sql: str, incarnation: int) -> Pipeline:
+        """Apply views and make their pipeline."""
+        names = Names(keyspace="cvs", incarnation=incarnation)
+        plan = maintenance_plan(parse_views(sql, TABLES), TABLES, Choices(buckets=2))
+        stream, before = f"{PREFIX}{incarnation}", names.epoch_before
+        views = {publication.view: BUILDING for publication in plan.publications}
+        pin = Pin(epoch=before, incarnation=incarnation, build=stream, views=views)
+        place = (CONTROL_TABLE, names.building_bucket)
+        self.door.signatures[place] = Signature(incarnation=incarnation, version=before)
+        self.door.rows[place] = {PIN_ROW: StateRow(now=encode_pin(pin), epoch=before, alive=True)}
+        for zone in plan.zones:
+            for bucket in range(2):
+                self.door.signatures[names.state(zone.name), bucket] = Signature(incarnation=incarnation)
+        address = ClusterAddress(contact_points=("127.0.0.1",))
+        hosts = SimpleNamespace(all_hosts=lambda: [1])
+        session = SimpleNamespace(
+            address=address, driver=SimpleNamespace(cluster=SimpleNamespace(metadata=hosts))
+        )
+        recipe = Recipe(plan=plan, definitions={"shop.orders": ORDERS}, names=names, address=address)
+        made = Pipeline(recipe=recipe, feed=self.feed, session=session, monotonic=self.clock)  # type: ignore[arg-type]
+        made.door = self.door  # type: ignore[assignment]
+        return made
+
+    def clock(self) -> float:
+        """Every look at the clock is ten seconds after the last: no epoch waits for its heartbeat."""
+        self.now += 10.0
+        return self.now
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    retired: list[Any] = []
+    monkeypatch.setattr(module, "renew_published", lambda _session, _publication: None)
+    monkeypatch.setattr(module, "retire_rows", lambda *_, before: retired.append(before))
+    world = World(tmp_path / "feed")
+    world.retired = retired  # type: ignore[attr-defined]
+    return world
+
+
+def test_a_view_is_shown_when_all_of_its_base_is_in(world: World) -> None:
+    """Captured and scanned rows meet in any order; nothing is shown, and no moment claimed, before the scan is done."""
+    pipeline = world.pipeline(BY_CITY, 1)
+    assert pipeline.step() is None, "the capture did not confirm that it runs"
+    assert pipeline.scan_ahead() is None, "the scan began before its start was pinned"
+    world.beat()
+    assert pipeline.step() is not None
+    assert pipeline.scan_ahead() == 0
+    world.write(1, "Graz", 5)
+    world.scan(f"{PREFIX}1", {1: ("Linz", 9), 2: ("Linz", 7)}, at=1, done=False)
+    pipeline.drain(seconds=1e9)
+    assert pipeline.control is not None
+    assert (world.door.showing("shop.by_city"), pipeline.control.committed_watermark) == ({}, 0)
+    world.scan(f"{PREFIX}1", {3: ("Wien", 1)}, at=1, done=True)
+    pipeline.drain(seconds=1e9)
+    assert world.door.showing("shop.by_city") == {
+        ("Graz",): ("Graz", 5),
+        ("Linz",): ("Linz", 7),
+        ("Wien",): ("Wien", 1),
+    }
+    assert pipeline.control.committed_watermark == world.time
+
+
+def test_a_new_incarnation_takes_over_when_it_is_built(world: World) -> None:
+    """The old one goes on until then; epochs and with them write times only increase; the old is no more."""
+    old = world.pipeline(BY_CITY, 1)
+    old.step()
+    world.beat()
+    old.step()
+    world.scan(f"{PREFIX}1", {1: ("Graz", 5)}, at=1, done=True)
+    old.drain(seconds=1e9)
+    told: list[str] = []
+    new = world.pipeline(BY_CITY + COPY, 2)
+    both = Succession(newest=new, older=old, say=told.append, serving=lambda: told.append("serving"))
+    both._scan = SimpleNamespace(join=lambda: None)  # type: ignore[assignment]  # because the test scans by hand
+    both.step()
+    world.beat()
+    both.step()
+    world.write(2, "Linz", 7)
+    world.scan(f"{PREFIX}2", {1: ("Graz", 5)}, at=1, done=False)
+    for _ in range(4):
+        both.step()
+    assert world.door.showing("shop.by_city") == {("Graz",): ("Graz", 5), ("Linz",): ("Linz", 7)}
+    assert (world.door.showing("shop.copy"), new.serves, old.serves) == ({}, False, True)
+    world.scan(f"{PREFIX}2", {}, at=1, done=True)
+    world.write(2, "Graz", 2)
+    for _ in range(8):
+        both.step()
+    assert (new.serves, both.older, told) == (True, None, ["incarnation 2 serves", "serving"])
+    assert world.door.showing("shop.by_city")["Graz",] == ("Graz", 7)
+    assert world.door.showing("shop.copy") == {("Graz", 1): (1, "Graz"), ("Graz", 2): (2, "Graz")}
+    times = {at for at, _ in world.door.published["shop.copy"].values()}
+    assert min(times) > EPOCHS_A_LIFE
+    assert world.retired == [EPOCHS_A_LIFE + 1] * 2  # type: ignore[attr-defined]
+    with pytest.raises(StaleDriverError, match="incarnation 2"):
+        old.start()
+
+
+def test_a_row_that_cannot_be_read_or_shown_is_set_apart(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H24: it contributes nothing and stops nothing, and leaves the quarantine when its base row is well."""
+    apart: dict[tuple[str, str], str] = {}
+
+    def put(_session: Any, _names: Names, _epoch: int, found: list[Quarantined]) -> None:
+        for it in found:
+            apart[it.source, it.key] = it.reason
+
+    monkeypatch.setattr(module, "put_quarantined", put)
+    pipeline = world.pipeline(BY_CITY, 1)
+    pipeline.step()
+    world.beat()
+    pipeline.step()
+    world.scan(f"{PREFIX}1", {1: ("Graz", 5), 2: ("", 1)}, at=1, done=True)
+    pipeline.drain(seconds=1e9)
+    bad = world.change(3, "Wien", 9, at=world.time, liveness=world.time)
+    cells = (Cell("city", b"\xff", world.time), *bad.cells[1:])
+    world.feed.append("node", [structs.replace(bad, cells=cells)], source=Source(), clock=world.time)
+    pipeline.drain(seconds=1e9)
+    assert world.door.showing("shop.by_city") == {("Graz",): ("Graz", 5)}
+    assert apart.keys() == {("shop.by_city", "('',)"), ("shop.orders", "(3,)")}
+    assert all(apart.values())
+    world.write(2, "Linz", 1)
+    world.write(3, "Linz", 1)
+    pipeline.drain(seconds=1e9)
+    assert world.door.showing("shop.by_city")["Linz",] == ("Linz", 2)
+    assert set(apart.values()) == {""}
+
+
+def test_what_truncation_breaks_is_said_and_nothing_else_stops(world: World) -> None:
+    """The views of the table keep their rows and follow no more; the reason is in the pin after it."""
+    pipeline = world.pipeline(BY_CITY, 1)
+    pipeline.step()
+    world.beat()
+    pipeline.step()
+    world.scan(f"{PREFIX}1", {1: ("Graz", 5)}, at=1, done=True)
+    pipeline.drain(seconds=1e9)
+    gone = Change(Kind.TRUNCATION, world.reference)
+    world.feed.append("node", [gone], source=Source(), clock=world.time)
+    world.write(2, "Linz", 7)
+    pipeline.drain(seconds=1e9)
+    assert pipeline.control is not None
+    assert pipeline.control.pin.views == {"shop.by_city": "broken"}
+    assert pipeline.control.pin.stopped == {"shop.orders": "the table was truncated"}
+    assert world.door.showing("shop.by_city") == {("Graz",): ("Graz", 5)}
