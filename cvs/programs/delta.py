@@ -124,9 +124,7 @@ def later_deletion(a: Deletion | None, b: Deletion | None) -> Deletion | None:
 
 def later_liveness(a: Liveness | None, b: Liveness | None) -> Liveness | None:
     """Return the liveness that supersedes the other (Cassandra's `LivenessInfo.supersedes`)."""
-    if a is None or b is None:
-        return a or b
-    return a if _liveness_rank(a) >= _liveness_rank(b) else b
+    return a or b if a is None or b is None else a if _liveness_rank(a) >= _liveness_rank(b) else b
 
 
 def _liveness_rank(it: Liveness) -> tuple[int, bool, bool, int, int]:
@@ -344,6 +342,7 @@ def absorb(
         partition = merge_partition(partition, change)
         new_header = StoredPartition(epoch, partition)
     out = Absorbed(new_header, {}, [], [])
+    statics_end = next_expiry(partition.statics, clock)
     if new_header is not None and (lists := lists_in_doubt(partition.statics, clock)):
         out.emitted.append(Emitted(b"", None, None, 0, lists))
     for clustering in sorted({*rows, *row_changes}):
@@ -358,6 +357,8 @@ def absorb(
                 out.emitted.append(Emitted(clustering, None, None, 0, doubt))
         if stored is not None:
             _note(out, clustering, stored, clock)
+        if statics_end is not None and (stored is not None or new_header is not None):
+            out.expiries.append((statics_end, clustering))
     return out
 
 
