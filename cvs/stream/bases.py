@@ -72,7 +72,7 @@ def base_reader(definition: TableDefinition, table: BaseTable, *, delta: str, bu
 
 
 def delta_input(
-    changes: Iterable[Change], definitions: Mapping[str, TableDefinition], *, tables: Iterable[str]
+    changes: Iterable[Change], definitions: Mapping[str, TableDefinition], *, tables: Iterable[str] = ()
 ) -> tuple[dict[str, DeltaInput], dict[str, str]]:
     """Sort captured changes by base table, partition and row; `definitions` by the references in them.
 

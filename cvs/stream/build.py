@@ -66,6 +66,7 @@ class Progress:
     part: float  # of all tables' token rings
     seconds: float  # since this process went on with it
     part_before: float  # what was done by then
+    waits: str = ""  # what keeps it from going on
 
     @property
     def left_seconds(self) -> float | None:
@@ -77,7 +78,8 @@ class Progress:
         """Show it as one line."""
         left = self.left_seconds
         estimate = "" if left is None else f", about {left:,.0f} s left"
-        return f"{100 * self.part:.0f} % of the base tables read, {self.rows:,} rows{estimate}"
+        waits = f"; waits: {self.waits}" if self.waits else ""
+        return f"{100 * self.part:.0f} % of the base tables read, {self.rows:,} rows{estimate}{waits}"
 
 
 class Build:
@@ -102,6 +104,7 @@ class Build:
         self._lock = threading.Lock()  # because the scan's thread and the epochs' both append
         self._page: Any = None
         self._partition = b""
+        self._waits = ""
         self._first_clocks: dict[str, int] = {}
         self._started: tuple[float, float] | None = None
         self.failure: Exception | None = None  # what ended the scan's thread
@@ -149,8 +152,10 @@ class Build:
                 if isinstance(fault, InvalidRequest | Unauthorized):
                     raise StoreError(f"a base table cannot be read: {fault}") from fault
                 self._page = None  # the node is away, or another process holds the stream: try again
+                self._waits = fault.what if isinstance(fault, SpecificationError) else type(fault).__name__
                 ended.wait(RETRY_SECONDS)
                 continue
+            self._waits = ""
             if self._rows_a_second:
                 ended.wait(max(0.0, count / self._rows_a_second - (time.monotonic() - started)))
 
@@ -183,7 +188,13 @@ class Build:
         head = self.head
         started, before = self._started or (time.monotonic(), self._part(head.source))
         seconds = time.monotonic() - started
-        return Progress(rows=head.position, part=self._part(head.source), seconds=seconds, part_before=before)
+        return Progress(
+            rows=head.position,
+            part=self._part(head.source),
+            seconds=seconds,
+            part_before=before,
+            waits=self._waits,
+        )
 
     def read_again(self, doubts: Iterable[RowInDoubt]) -> None:
         """Read rows in doubt and put what they are into the feed, before the epoch that doubts is committed."""

@@ -120,7 +120,7 @@ class MemoryShop:
         control = Control(signature=Signature(incarnation=1, version=self.epochs), pin=pin)
         for _ in range(times):
             self.log.running(control)
-            changes = delta_input(self.pending, DEFINITIONS)
+            changes = delta_input(self.pending, DEFINITIONS)[0]
             result = drive(run_epoch(self.program, pin, changes, rules=rules), self.door)
             self.log.ran(control, result)
         self.log.committed(control)

@@ -31,7 +31,7 @@ def written(shop: MemoryShop, epoch: int) -> Any:
         shop.write()
         row = {"customer": number % 8, "product": number % 4, "quantity": 7, "total": number}
         shop.put("orders", 100 + number, row, expires=250 + number)
-    return delta_input(shop.pending, DEFINITIONS)
+    return delta_input(shop.pending, DEFINITIONS)[0]
 
 
 def moved(result: EpochResult) -> Any:
