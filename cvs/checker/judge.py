@@ -5,18 +5,18 @@ explain every state in order, the chain is proved. Where they do not, the value 
 budget. Where that stays undecided and the certificates are true, the lineage verdict stands and says so.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from cvs.checker import cuts as search
+from cvs.checker.components import Decider, by_component
 from cvs.checker.lineage import Lineage
 from cvs.checker.replay import Run
 from cvs.checker.subject import Index, Lattice, Subject, problem_of, staleness
 from cvs.checker.verdict import Budget, Cut, Exhausted, Finding, Verdict, Witness, worst
 
 Answer = tuple[Verdict, Witness | None, str, str]  # verdict, evidence, tier, reason
-Decider = Callable[[search.Problem, Budget], tuple[Verdict, Witness]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,7 +39,7 @@ def judge_subject(subject: Subject, lineage: Lineage, *, index: Index, run: Run,
     """Decide every property of one subject."""
     lattice = index.lattice(subject.key)
     problem = problem_of(subject, lattice, index, run)
-    case = _Case(subject, lattice, problem, lineage, run, budget, index.meaning.linear)
+    case = _Case(subject, lattice, problem, lineage, run, budget, index)
     own: dict[str, Answer] = {"converged": case.converged()}
     own["strong"] = case.strong()
     own["weak"] = case.weak(own["strong"])
@@ -71,7 +71,7 @@ class _Case:
     lineage: Lineage
     run: Run
     budget: int
-    linear: bool
+    index: Index
     explained: list[bool] = field(default_factory=list)
     cuts: tuple[Cut, ...] = ()
 
@@ -120,12 +120,17 @@ class _Case:
     def strong(self) -> Answer:
         if all(self.explained) and self.lineage.rising and _rising(self.cuts):
             return Verdict.HOLDS, Witness(kind="chain", cuts=self.cuts), "lineage", ""
-        answer = self._settled(search.chain)
+        answer = self._settled(self._apart(search.chain))
         if answer[0] is Verdict.UNDECIDED and self._trusted:
             back = self.lineage.first_back if self.lineage.first_torn is None else self.lineage.first_torn
             if back is not None:
                 return Verdict.VIOLATED, Witness(kind="held", positions=(back,)), "lineage", ""
         return answer
+
+    def _apart(self, decide: Decider) -> Decider:
+        """Decide a whole linear view by its components."""
+        whole = self.subject.key is None and self.index.meaning.linear
+        return by_component(decide, self.lattice, self.index) if whole else decide
 
     @property
     def _trusted(self) -> bool:
@@ -163,7 +168,8 @@ class _Case:
             return Verdict.HOLDS, Witness(kind="cuts", cuts=strong[1].cuts), strong[2], ""
         if all(self.explained):
             return Verdict.HOLDS, Witness(kind="cuts", cuts=self.cuts), "lineage", ""
-        answer = self._try(search.weak) if self.subject.shown else self._settled(search.weak)
+        weak = self._apart(search.weak)
+        answer = self._try(weak) if self.subject.shown else self._settled(weak)
         if answer[0] is Verdict.UNDECIDED and self._trusted and self.lineage.first_torn is not None:
             witness = Witness(kind="held", positions=(self.lineage.first_torn,))
             return Verdict.VIOLATED, witness, "lineage", ""
@@ -241,7 +247,7 @@ class _Case:
             facts = {"why": "what it showed is not the view of the base state that its epoch names"}
             witness = Witness(kind="certificate", events=(event,), positions=(wrong,), facts=facts)
             verdict = Verdict.VIOLATED
-        elif wrong is not None and not self.linear:
+        elif wrong is not None and not self.index.meaning.linear:
             return self._make(
                 "certificates",
                 Verdict.UNDECIDED,
