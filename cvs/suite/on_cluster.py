@@ -20,7 +20,7 @@ from cvs.store.schema import base_tables
 from cvs.store.session import CassandraSession, ClusterAddress
 from cvs.stream.door import CassandraDoor
 from cvs.stream.tables import Names, create
-from cvs.suite.user_views import UserViews
+from cvs.suite.user_views import UPDATES, UserViews
 from cvs.suite.view_reports import ViewsExamined, examine_views
 
 
@@ -91,6 +91,7 @@ def views_on_cluster(
     port: int,
     examples: int,
     seed: int,
+    updates: int = UPDATES,
     without: tuple[str, ...] = (),
 ) -> ViewsExamined:
     """Examine views on a cluster, or on one node that is booted for it and stopped again."""
@@ -103,4 +104,6 @@ def views_on_cluster(
         session = CassandraSession(address)
         stack.callback(session.close)
         places = partial(throw_away, session, user.plan)
-        return examine_views(user, examples=examples, seed=seed, without=without, places=places)
+        return examine_views(
+            user, examples=examples, seed=seed, updates=updates, without=without, places=places
+        )

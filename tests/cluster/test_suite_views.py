@@ -15,21 +15,24 @@ CREATE MATERIALIZED VIEW shop.by_city AS
 SELECT city, COUNT(*) AS orders, SUM(total) AS total FROM shop.orders WHERE city IS NOT NULL GROUP BY city;
 """
 
+SEED = 3  # a short run that is wrong as soon as its rule is off
+
 
 def test_views_hold_their_level_on_a_real_node_and_leave_nothing(cassandra_node: Node) -> None:
-    def examined(without: tuple[str, ...], seed: int) -> bool:
+    def examined(*without: str) -> bool:
         found = views_on_cluster(
             user_views(VIEWS),
             hosts=cassandra_node.address,
             port=cassandra_node.native_port,
             examples=1,
-            seed=seed,
+            seed=SEED,
+            updates=2,
             without=without,
         )
         return found.held
 
-    assert examined((), 0)
-    assert not examined(("signatures",), 0), "the same run without its rule"
+    assert examined()
+    assert not examined("signatures"), "the same run without its rule"
     address = ClusterAddress(contact_points=(cassandra_node.address,), port=cassandra_node.native_port)
     session = CassandraSession(address)
     names = [row[0] for row in session.execute("SELECT keyspace_name FROM system_schema.keyspaces")]
