@@ -70,6 +70,12 @@ def test_order_of_streams_does_not_matter(start: Signature, steps: list[tuple[st
     assert after(start, steps).entries == (("node1", 7), ("node2", 5))
 
 
+@given(STARTS, STREAMS, ENTRIES, STREAMS, ENTRIES)
+def test_entries_are_told_apart(start: Signature, stream: str, entry: int, other: str, another: int) -> None:
+    mine, theirs = start.absorbing(stream, entry), start.absorbing(other, another)
+    assert (mine.scalars == theirs.scalars) == ((stream, entry) == (other, another))
+
+
 @given(STARTS, STEPS)
 def test_no_signature_comes_back(start: Signature, steps: list[tuple[str, int]]) -> None:
     seen = [start.scalars]

@@ -51,6 +51,8 @@ def worlds(draw):
         managers=draw(st.integers(1, 3)),
         streams=draw(st.integers(1, 3)),
         remember=draw(st.booleans()),
+        definition=shape.recorded_definition,
+        tables=tuple(shape.tables.values()),
     )
     schedule = tuple(draw(st.lists(STEPS, max_size=60)))
     return Story(view=shape.name, program=variant.name, scenario=scenario, schedule=schedule)

@@ -1,7 +1,8 @@
 """Signature: what a view record (or a bucket of them) remembers of what it absorbed.
 
-Per entry: `version` counts test-and-sets of one view record, `entries` holds the last entry id absorbed of
-each stream. Per epoch: `version` is the epoch, `chunk`/`last` say how far a change of several statements got.
+Per entry: `version` counts test-and-sets of one view record, `chunk` is a mark of the entry absorbed last,
+`entries` holds the last entry id absorbed of each stream. Per epoch: `version` is the epoch, `chunk`/`last` say how
+far a change of several statements got.
 A condition compares the scalars only; `entries` travels with them.
 
 Laws, each with a property test of its name (`property_tests/test_model_signature.py`):
@@ -12,9 +13,12 @@ Laws, each with a property test of its name (`property_tests/test_model_signatur
 - nothing else is claimed: only streams and entries that were absorbed are processed.
 - order of streams does not matter: `entries` is the same whichever stream came first.
 - no signature comes back: scalars rise strictly, so no stale condition can hold again (no ABA).
+- entries are told apart: who absorbs different entries into one signature makes different scalars, so whoever goes
+  on from one of them says which of two unknown outcomes took effect.
 - the incarnation stays: absorbing never moves a record into another incarnation.
 """
 
+import zlib
 from dataclasses import dataclass
 
 Scalars = tuple[int, int, int, bool]
@@ -44,8 +48,16 @@ class Signature:
         latest = {**dict(self.entries)}
         latest[stream] = max(entry, latest.get(stream, entry))
         return Signature(
-            incarnation=self.incarnation, version=self.version + 1, entries=tuple(sorted(latest.items()))
+            incarnation=self.incarnation,
+            version=self.version + 1,
+            chunk=_mark(stream, entry),
+            entries=tuple(sorted(latest.items())),
         )
+
+
+def _mark(stream: str, entry: int) -> int:
+    """Return a small number for an entry, the same everywhere; fits CQL's int."""
+    return zlib.crc32(f"{stream}/{entry}".encode()) & 0x7FFFFFFF
 
 
 UNTOUCHED = Signature()

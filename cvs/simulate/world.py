@@ -27,12 +27,24 @@ from cvs.history.events import (
     ManagerCrashed,
     Quiescent,
     RunStarted,
+    ViewReadCalled,
+    ViewReadReturned,
 )
 from cvs.manager.recorder import ListRecorder
 from cvs.manager.view_manager import ViewManager
 from cvs.model.definitions import definition_to_json
 from cvs.model.views import BaseTable, ViewDefinition
-from cvs.programs.machine import SIGNATURE_BASED, Ending, Entry, Key, Policy, Row, UpdateProgram
+from cvs.programs.machine import (
+    RECORD,
+    SIGNATURE_BASED,
+    Ending,
+    Entry,
+    Key,
+    Policy,
+    Row,
+    UpdateProgram,
+    shown,
+)
 from cvs.simulate.faulty_store import Fault, FaultyStore, State
 
 Step = tuple[str, int, int]
@@ -156,8 +168,31 @@ class World:
                 while self.tasks[manager] is not None:
                     self._go_on(manager, None)
         assert self.settled, "a program that gives up without anybody disturbing it can never end"
-        if self.recorder:
-            self.recorder.record(Quiescent(process="world", time=self.time))
+        self._look_at_all()
+
+    def _look_at_all(self) -> None:
+        """Read every view record at rest: what nobody built upon says whether it took effect."""
+        if not self.recorder:
+            return
+        view = self.scenario.program.view
+        for operation, (at, signature) in enumerate(sorted(self.store.signatures.items(), key=repr), start=1):
+            row = shown(self.store.rows.get(at, {}).get(RECORD))
+            self.time += 1
+            called = ViewReadCalled(
+                process="world", time=self.time, operation=operation, view=view, view_key=at.key
+            )
+            self.recorder.record(called)
+            rows = () if row is None else ((at.key, dict(row)),)
+            self.recorder.record(
+                ViewReadReturned(
+                    process="world",
+                    time=self.time,
+                    operation=operation,
+                    rows=rows,
+                    signature=signature.scalars,
+                )
+            )
+        self.recorder.record(Quiescent(process="world", time=self.time))
 
     def _manager(self, process: str) -> ViewManager:
         return ViewManager(

@@ -7,6 +7,7 @@ did is in one history file a life; all lives and the writer's log together are o
 
 import multiprocessing
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -14,19 +15,29 @@ from random import Random
 import msgspec
 
 from cvs.errors import StoreError
-from cvs.history.events import BaseUpdateCalled, BaseUpdateReturned, Checkpoint, Quiescent, RunStarted
+from cvs.history.events import (
+    BaseUpdateCalled,
+    BaseUpdateReturned,
+    Checkpoint,
+    Quiescent,
+    RunStarted,
+    ViewReadCalled,
+    ViewReadReturned,
+)
 from cvs.manager.recorder import FileRecorder
 from cvs.manager.view_manager import Counts, ViewManager
 from cvs.model.definitions import definition_to_json
-from cvs.programs.machine import Ending, Entry, Row
+from cvs.programs.machine import RECORD, Ending, Entry, Row, UpdateProgram, shown
 from cvs.simulate.world import stream_of
 from cvs.store.cassandra import CassandraStore
+from cvs.store.port import PartitionId
 from cvs.store.session import CassandraSession, ClusterAddress
 from cvs.suite.classes import ViewClass, view_class
+from cvs.suite.judged import view_of
 
 RUN = "contention"  # every file of a run names the same run
-ENTRY_ATTEMPTS_MAX = 20
-"""Times an entry is handed over again after a run gave up; the cluster is gone if that is not enough."""
+ENTRY_SECONDS_MAX = 120.0
+"""How long an entry is handed over again and again; the cluster is gone if that is not enough."""
 
 PAUSE_S = 0.002
 """First pause after a run gave up; doubled each time, with a random part, so that managers fall out of step."""
@@ -53,6 +64,7 @@ class Contention:
     updates: int = 240
     kills: int = 3
     remember: bool = True
+    patience_s: tuple[float, ...] = (10.0,)  # request timeouts, dealt to the managers in turn
     seed: int = 0
 
 
@@ -68,6 +80,7 @@ class Job:
     entries: tuple[Entry, ...]
     history: Path
     remember: bool
+    patience_s: float
     seed: int
 
 
@@ -98,24 +111,45 @@ def work(job: Job) -> None:
         clock=time.monotonic_ns,
         remember=job.remember,
     )
+    # Connecting gets its time; only requests are given up early.
+    session.driver.cluster.profile_manager.default.request_timeout = job.patience_s
     for entry in job.entries:
-        for attempt in range(1, ENTRY_ATTEMPTS_MAX + 1):
-            if manager.maintain(variant.program, entry, attempt=attempt) is not Ending.GAVE_UP:
-                break
+        until, attempt = time.monotonic() + ENTRY_SECONDS_MAX, 1
+        while not _propagated(manager, variant.program, entry, attempt):
+            if time.monotonic() > until:
+                raise StoreError(
+                    f"entry {entry.entry} of stream {entry.stream} could not be propagated in {attempt} attempts",
+                    where=job.process,
+                    next_step="look at the cluster: test-and-sets are refused or lost again and again",
+                )
             time.sleep(PAUSE_S * 2 ** min(attempt, 8) * random.random())
-        else:
-            raise StoreError(
-                f"entry {entry.entry} of stream {entry.stream} could not be propagated in {attempt} attempts",
-                where=job.process,
-                next_step="look at the cluster: test-and-sets are refused or lost again and again",
-            )
+            attempt += 1
     recorder.close()
     session.close()
     job.history.with_suffix(".counts").write_bytes(msgspec.json.encode(manager.counts))
 
 
-def contended(address: ClusterAddress, keyspace: str, plan: Contention, folder: Path) -> Finished:
-    """Write a base log, let all processes propagate it at once, kill some, and leave the whole history."""
+def _propagated(manager: ViewManager, program: UpdateProgram, entry: Entry, attempt: int) -> bool:
+    """Try an entry; a read that failed leaves it where it was, as giving up does."""
+    try:
+        return manager.maintain(program, entry, attempt=attempt) is not Ending.GAVE_UP
+    except Exception:  # noqa: BLE001 -- because whatever a read fails with, nothing was written
+        manager.forget()
+        return False
+
+
+def contended(
+    address: ClusterAddress,
+    keyspace: str,
+    plan: Contention,
+    folder: Path,
+    *,
+    disturb: Callable[[], None] = lambda: None,
+) -> Finished:
+    """Write a base log, let all processes propagate it at once, kill some, and leave the whole history.
+
+    `disturb` is called once, when all processes have begun: what it does to the cluster is its own affair.
+    """
     shape = view_class(plan.view)
     store = CassandraStore(CassandraSession(address), keyspace=keyspace)
     store.create(shape.variant(plan.program).program.view)
@@ -130,15 +164,17 @@ def contended(address: ClusterAddress, keyspace: str, plan: Contention, folder: 
             entries=tuple(entries),
             history=folder / f"m{number}.1.ndjson",
             remember=plan.remember,
+            patience_s=plan.patience_s[number % len(plan.patience_s)],
             seed=plan.seed + number,
         )
         for number, entries in enumerate(streams)
     ]
     started = time.monotonic()
     crew = _Crew(jobs)
+    disturb()
     kills = crew.killed(plan.kills, Random(plan.seed))  # noqa: S311 -- because chance is replayed, not secret
     counts = crew.counts()
-    _rest(folder / "end.ndjson")
+    _rest(folder / "end.ndjson", store, shape, streams, shape.variant(plan.program).program.view)
     return Finished(
         folder=folder,
         seconds=time.monotonic() - started,
@@ -263,8 +299,27 @@ def _written(shape: ViewClass, plan: Contention, path: Path) -> list[list[Entry]
     return streams
 
 
-def _rest(path: Path) -> None:
+def _rest(path: Path, store: CassandraStore, shape: ViewClass, streams: list[list[Entry]], view: str) -> None:
+    """Read every view record that ever was, at SERIAL: what nobody built upon says whether it took effect."""
     recorder = FileRecorder(path)
     recorder.record(RunStarted(process="end", time=time.monotonic_ns(), run=RUN))
+    rows = [row for entries in streams for e in entries for row in (e.before, e.after) if row is not None]
+    keys = dict.fromkeys(key for row in rows for key in view_of(shape, {"r": [row]}))
+    for operation, key in enumerate(keys, start=1):
+        called = ViewReadCalled(
+            process="end", time=time.monotonic_ns(), operation=operation, view=view, view_key=key
+        )
+        recorder.record(called)
+        found = store.read(PartitionId(table=view, key=key), serial=True)
+        row = shown(found.rows.get(RECORD))
+        recorder.record(
+            ViewReadReturned(
+                process="end",
+                time=time.monotonic_ns(),
+                operation=operation,
+                rows=() if row is None else ((key, row),),
+                signature=found.signature.scalars if found.signature else None,
+            )
+        )
     recorder.record(Quiescent(process="end", time=time.monotonic_ns()))
     recorder.close()

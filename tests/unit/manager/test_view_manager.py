@@ -3,6 +3,7 @@ import msgspec
 from cvs.history.events import TestAndSetCalled, TestAndSetReturned, UpdateReceived
 from cvs.manager.recorder import FileRecorder, ListRecorder
 from cvs.manager.view_manager import ViewManager
+from cvs.model.signature import UNTOUCHED
 from cvs.model.views import AggregateFunction
 from cvs.programs.aggregate import Aggregated, AggregateProgram
 from cvs.programs.machine import Ending, Entry
@@ -41,7 +42,7 @@ def test_called_is_recorded_before_the_store_is_asked_and_returned_after():
         returned.operation,
         {"x": "a", "n": 1},
         None,
-        (0, 1, 0, True),
+        UNTOUCHED.absorbing("s", 1).scalars,
     )
     assert (returned.outcome, called.absorbed[0].to_version) == ("applied", 1)
     assert [e.time for e in recorder.events] == [0, 1, 2]

@@ -1,10 +1,16 @@
 import json
+from random import Random
 
 import pytest
 
 from cvs.cli import run
 from cvs.errors import ExitCode
 from cvs.model.levels import Level
+from cvs.report.audit import judge_events
+from cvs.report.summary import summarize
+from cvs.simulate.scheduler import Faults, simulated
+from cvs.suite.classes import view_class
+from cvs.suite.strategies import FaultSet, scenario
 
 
 def answer(capsys, *arguments):
@@ -107,3 +113,16 @@ def test_the_audit_judges_a_simulated_history_as_the_suite_did(capsys, tmp_path,
             # The simulator knows the order of writes that overlap in time; the history leaves it open.
             assert not_refuted.reaches(Level(level))
             assert proved is Level(level) or (proved is Level.STRONG and not_refuted is Level.COMPLETE)
+
+
+def test_lost_and_late_answers_leave_nothing_undecided(tmp_path):
+    """Marks in the signatures and a last look at every record tell which of two unknown writes took effect."""
+    faults = Faults(crash=20, lose=150, drop=100, delay=60)
+    for name in ("count", "projection-moving-key"):
+        shape = view_class(name)
+        column = FaultSet(name="", faults=faults, managers=3, streams=3)
+        for seed in range(15):
+            made, rates = scenario(shape, shape.variants[0], column, Random(seed), updates=12)
+            world, _ = simulated(made, rates, seed, record=True)
+            document = summarize(judge_events(list(world.events)), [], {"record": "strong"})
+            assert document["exit_code"] == ExitCode.MET, (name, seed)
