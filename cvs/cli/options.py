@@ -38,3 +38,11 @@ def read_settings(settings_file: str | None) -> Settings:
             f"the settings cannot be read: {reason}", where=str(path), next_step="name a file with --settings"
         ) from fault
     return settings_from(text, os.environ, where=str(path))
+
+
+def asked_of(view: str | None, everything: bool) -> None:
+    """Refuse a command line that names neither a view nor all of them, or both."""
+    if bool(view) == everything:
+        raise SpecificationError(
+            "a view, or --all, says which", next_step="name a view; cvs status lists them"
+        )

@@ -53,7 +53,8 @@ def _print(report: Report) -> None:
     out = console()
     wrong = report.differences
     verdict = f"{len(wrong)} rows are wrong" if wrong else "every row is right"
-    out.print(f"{report.view}: {verdict}  ({report.found_count} rows, {report.rounds} reads)")
+    moving = f", {report.moving_count} of them moving" if report.moving_count else ""
+    out.print(f"{report.view}: {verdict}  ({report.found_count} rows{moving}, {report.rounds} reads)")
     for difference in wrong[:SHOWN_MAX]:
         out.print(f"  {difference.kind:<9} {difference.key!r}", markup=False)
         out.print(f"            should be {difference.expected}", markup=False)

@@ -26,8 +26,9 @@ CONTROL_BUCKET = 0
 PIN_ROW = b"pin"
 PINNED = 1
 IDLE = 0
-BUILDING, PUBLISHING, LIVE, BROKEN = "building", "publishing", "live", "broken"
-"""What a view is: its state is being filled and nothing is shown; all of it is being shown; it follows; it cannot."""
+BUILDING, PUBLISHING, LIVE, BROKEN, PAUSED = "building", "publishing", "live", "broken", "paused"
+"""What a view is: its state is being filled and nothing is shown; all of it is being shown; it follows; it cannot;
+its state follows, and its table stands still."""
 DEADLINE_SECONDS = 3600.0
 """Nothing is sent for an epoch later than this after its pin was read (H27)."""
 
@@ -52,7 +53,15 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     build: str = ""  # the stream of the feed that carries what was in the base tables before
     stopped: dict[str, str] = {}  # base table -> why its changes no longer count (truncated, dropped, a gap)
     quarantine: tuple[str, ...] = ()
-    views: dict[str, str] = {}  # view -> building, publishing, live, broken; not named: live
+    views: dict[str, str] = {}  # view -> building, publishing, live, broken, paused; not named: live
+    lifted: dict[str, int] = {}  # view -> what the write times of its rows begin at, beside the epoch
+
+    def write_time(self, view: str) -> int:
+        """Return the write time of what this epoch puts into a view's table.
+
+        It grows with the epochs, since a lift is never taken back; so the later epoch always stands.
+        """
+        return self.lifted.get(view, 0) + self.epoch
 
     @property
     def building(self) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from cvs.errors import CvsError
 from cvs.model.stages import Plan
 from cvs.programs.delta import Doubt, Inside, Visible, no_ranges
-from cvs.programs.epoch import BROKEN, Pin
+from cvs.programs.epoch import LIVE, Pin
 from cvs.programs.stage_bucket import ALL_RULES, Bag, Rules, State, run_bucket, together
 from cvs.programs.stage_codec import Values, bucket_of
 from cvs.programs.stage_delta import DeltaInput, Moved, PartitionChanges, due_between, run_delta
@@ -155,7 +155,7 @@ def run_epoch(
     for publication in shown_by(program, pin):
         shown = result.show(publication, publication.shown(flowing))
         if shown:
-            requests.append(publication.request(shown, pin.epoch))
+            requests.append(publication.request(shown, pin))
     if requests:
         yield requests
     return result
@@ -175,10 +175,8 @@ def zone_levels(zones: Iterable[ZoneCompute]) -> list[list[ZoneCompute]]:
 
 
 def shown_by(program: Program, pin: Pin) -> Iterable[PublishCompute]:
-    """Return the views that show what moves in an epoch: none while they are built or shown as a whole."""
-    if pin.building or pin.publishing:
-        return ()
-    return (it for it in program.publications if pin.views.get(it.publication.view) != BROKEN)
+    """Return the views that show what moves in an epoch: not those that are built, shown as a whole, paused."""
+    return (it for it in program.publications if pin.views.get(it.publication.view, LIVE) == LIVE)
 
 
 def delta_step(

@@ -67,7 +67,7 @@ def whole_step(
         shown = publication.shown({source: contents})
         if shown:
             whole.add(sum(not it.refused for it in shown), shown)
-            yield [publication.request(shown, pin.epoch)]
+            yield [publication.request(shown, pin)]
     return whole
 
 

@@ -1,4 +1,4 @@
-"""The last step of an epoch: rows of a published table, as plain puts whose write time is the epoch.
+"""The last step of an epoch: rows of a published table, as plain puts whose write time grows with the epoch.
 
 One full row with explicit nulls, or one row delete, a key an epoch (PROTOCOL section 5), only after every
 test-and-set of the epoch is known applied and before the commit (H30). A replay puts the same again.
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from cvs.model.expressions import Column
 from cvs.model.stages import Edge, Plan, Publication
+from cvs.programs.epoch import Pin
 from cvs.programs.stage_bucket import Bag
 from cvs.programs.stage_codec import Value, Values, pack
 from cvs.programs.stage_edges import columns_of_sources, compile_edge, through
@@ -98,13 +99,13 @@ class PublishCompute:
             return f"a key column has more than {KEY_BYTES_MAX:,} bytes"
         return ""
 
-    def request(self, shown: list[Shown], epoch: int) -> PutRows:
+    def request(self, shown: list[Shown], pin: Pin) -> PutRows:
         """Return the puts and deletes of an epoch."""
         return PutRows(
             publication=self.publication.table,
             puts=tuple(it.now for it in shown if it.now is not None and not it.refused),
             deletes=tuple(it.key for it in shown if it.now is None and not it.refused),
-            write_time=epoch,
+            write_time=pin.write_time(self.publication.view),
         )
 
 

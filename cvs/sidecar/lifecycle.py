@@ -21,6 +21,7 @@ from cvs.sidecar.apply import retire
 from cvs.sidecar.capturing import Capturing
 from cvs.sidecar.http import StatusServer
 from cvs.sidecar.leadership import Leadership
+from cvs.sidecar.requests import Asked, Requests
 from cvs.sidecar.settings import Settings
 from cvs.sidecar.status import StatusBoard
 from cvs.sidecar.views import Views, cluster_address
@@ -92,6 +93,15 @@ def _keep(
     declared = _declared(views)
     watcher.views = _watched(views, declared)
     settings = alter(_run_settings(views, declared))
+    asked = Asked(
+        catalog=views.catalog,
+        requests=Requests(views.session, keyspace=views.settings.views.state_keyspace),
+        paused=lambda paused: _paused(paused, watcher, log),
+    )
+
+    def goes_on() -> bool:
+        asked()
+        return leads() and not asked.all_paused
 
     def serving() -> None:
         for table in retire(views, settings.incarnation):
@@ -100,8 +110,8 @@ def _keep(
     return run(
         settings,
         say=log.info,
-        watch=lambda pipeline: _watch(pipeline, watcher),
-        leads=leads,
+        watch=lambda pipeline: _watch(pipeline, watcher, asked),
+        leads=goes_on,
         ended=ended,
         serving=serving,
         changed=lambda: views.catalog.incarnation() != settings.incarnation,
@@ -113,6 +123,12 @@ def _committed(session: CassandraSession, settings: Settings) -> Control | None:
         return read_control(session, settings.views.state_keyspace)
     except StoreError:
         return None
+
+
+def _paused(paused: bool, watcher: BoardWatcher, log: Any) -> None:
+    watcher.paused = paused
+    watcher.refresh()
+    log.info("paused" if paused else "goes on")
 
 
 def _role(leads: bool, board: StatusBoard, log: Any) -> None:
@@ -161,21 +177,21 @@ def _base_keyspaces(views: Views, declared: tuple[DeclaredView, ...], older: Lif
 
 
 def _watched(views: Views, declared: tuple[DeclaredView, ...]) -> list[WatchedView]:
-    kept, plans = views.kept(), views.plans(declared)
+    plans = views.plans(declared)
     return [
         WatchedView(
             name=view.name,
             level=view.options.level,
             plan=plans[view.name],
             row_count=len(views.rows(view)),
-            paused=kept[view.name].paused,
         )
         for view in declared
     ]
 
 
-def _watch(pipeline: Pipeline, watcher: BoardWatcher) -> None:
+def _watch(pipeline: Pipeline, watcher: BoardWatcher, asked: Asked) -> None:
     """Let the board show what readers see: the incarnation that serves, and how far another is built."""
+    pipeline.wishes = asked
     pipeline.watchers.append(PipelineWatcher(board=watcher, pipeline=pipeline))
 
 

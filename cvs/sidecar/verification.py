@@ -1,29 +1,43 @@
 """Verification: a base scan against a view, row by row, while writes go on.
 
 A view lags, and a scan is no snapshot; so a difference counts only if it stays: a row is reported when it was
-read different in every one of several rounds, with time for the view to catch up between them.
+read different in every one of several rounds, with time for the view to catch up between them. A hot row differs in
+every round because it moves: it is *moving*, and wrong only in a column that stood still or was put by somebody
+else. A row that is right
+but was put by somebody else, with a write time above all of ours, is *shadowed*: later changes would not show (H29).
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from typing import Literal as OneOf
 
 Key = tuple[Any, ...]  # because keys are made of column values
 Row = Mapping[str, Any]
 Records = Mapping[Key, Row]
+Kind = OneOf["missing", "invented", "different", "shadowed"]
 
 ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What a published table holds: its rows, the latest write time of each, and the greatest that is ours."""
+
+    records: Records
+    write_times: Mapping[Key, int] = field(default_factory=dict)
+    ours: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """One view record that is not what the base says it should be."""
 
-    kind: OneOf["missing", "invented", "different"]
+    kind: Kind
     key: Key
     expected: Row | None
     found: Row | None
+    foreign: bool = False  # put with a write time above all of ours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,46 +49,71 @@ class Report:
     found_count: int
     rounds: int
     differences: tuple[Difference, ...]
+    moving_count: int = 0  # rows that changed in every round, so that their lag cannot be told from an error
+    latest_write: int = 0
 
 
-def differences(expected: Records, found: Records) -> dict[Key, Difference]:
+def differences(expected: Records, shown: Shown) -> dict[Key, Difference]:
     """Compare a recomputed view with a published one, by key."""
     wrong: dict[Key, Difference] = {}
+    found = shown.records
     for key in expected.keys() | found.keys():
         should, is_ = expected.get(key), found.get(key)
+        kind: Kind = "different"
+        foreign = shown.write_times.get(key, 0) > shown.ours
         if should == is_:
-            continue
-        kind: OneOf["missing", "invented", "different"] = "different"
-        if is_ is None:
+            if not foreign:
+                continue
+            kind = "shadowed"
+        elif is_ is None:
             kind = "missing"
         elif should is None:
             kind = "invented"
-        wrong[key] = Difference(kind=kind, key=key, expected=should, found=is_)
+        wrong[key] = Difference(kind=kind, key=key, expected=should, found=is_, foreign=foreign)
     return wrong
+
+
+def moving(seen: list[Difference]) -> bool:
+    """Say whether a row that differed in every round may only have lagged: no wrong column of it stood still."""
+    if any(it.foreign or it.found is None or it.expected is None for it in seen):
+        return len({it.found is None for it in seen}) > 1 or len({it.expected is None for it in seen}) > 1
+    found = [it.found or {} for it in seen]
+    return not any(
+        all(row.get(column) == value for row in found)
+        and all((it.expected or {}).get(column) != value for it in seen)
+        for column, value in found[0].items()
+    )
 
 
 def verify(
     view: str,
     *,
     expected: Callable[[], Records],
-    found: Callable[[], Records],
+    found: Callable[[], Shown],
     wait: Callable[[], None],
     rounds: int = ROUNDS,
 ) -> Report:
     """Compare in rounds until nothing differs or the rounds are used up; `wait` lets the view catch up."""
-    stayed: dict[Key, Difference] | None = None
+    stayed: dict[Key, list[Difference]] | None = None
     should: Records = {}
-    is_: Records = {}
+    is_ = Shown(records={})
     done = 0
     for done in range(1, rounds + 1):
         is_, should = found(), expected()
         now = differences(should, is_)
-        stayed = now if stayed is None else {key: now[key] for key in stayed.keys() & now.keys()}
+        before = {key: [] for key in now} if stayed is None else stayed
+        stayed = {key: [*before[key], now[key]] for key in before.keys() & now.keys()}
         if not stayed:
             break
         if done < rounds:
             wait()
-    ordered = sorted((stayed or {}).values(), key=lambda d: repr(d.key))
+    wrong = [seen[-1] for seen in (stayed or {}).values() if not moving(seen)]
     return Report(
-        view=view, expected_count=len(should), found_count=len(is_), rounds=done, differences=tuple(ordered)
+        view=view,
+        expected_count=len(should),
+        found_count=len(is_.records),
+        rounds=done,
+        differences=tuple(sorted(wrong, key=lambda d: repr(d.key))),
+        moving_count=len(stayed or {}) - len(wrong),
+        latest_write=max(is_.write_times.values(), default=0),
     )

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cvs.errors import SpecificationError
+from cvs.client.control import read_control
+from cvs.errors import SpecificationError, StoreError
 from cvs.model.cql_type import CqlType, parse_type
 from cvs.model.identity import key_identity
 from cvs.model.layout import quoted
@@ -19,7 +20,7 @@ from cvs.plan.sql import DeclaredView, base_names, parse_views
 from cvs.plan.statistics import Statistics, Weights
 from cvs.sidecar.catalog import Catalog, CatalogView
 from cvs.sidecar.settings import Settings
-from cvs.sidecar.verification import Records, Report, verify
+from cvs.sidecar.verification import Records, Report, Shown, verify
 from cvs.store.schema import base_tables
 from cvs.store.session import CassandraSession, ClusterAddress
 
@@ -111,10 +112,27 @@ class Views:
         condition = "".join(f" {'AND' if n else 'WHERE'} {quoted(c)} = ?" for n, c in enumerate(key or {}))
         return self._select(view.name, condition, tuple((key or {}).values()))
 
-    def _found(self, view: DeclaredView) -> Records:
+    def _found(self, view: DeclaredView) -> Shown:
         types = _types(view.columns)
-        rows = [normal_row(types, row) for row in self._select(view.name)]
-        return {key_identity(row.get(c) for c in view.definition.key): row for row in rows}
+        names = [name for name, _ in view.columns]
+        others = [quoted(name) for name in names if name not in view.key.columns]
+        times = "".join(f", maxwritetime({name})" for name in others)
+        table = ".".join(quoted(part) for part in view.name.split(".", 1))
+        select = f"SELECT {', '.join(map(quoted, names))}{times} FROM {table}"
+        records, written = {}, {}
+        for row in self.session.driver.execute(self.session.prepared(select).bind(())):
+            record = normal_row(types, dict(zip(names, row[: len(names)], strict=True)))
+            key = key_identity(record.get(c) for c in view.definition.key)
+            records[key] = record
+            written[key] = max((at for at in row[len(names) :] if at is not None), default=0)
+        return Shown(records=records, write_times=written, ours=self._ours(view))
+
+    def _ours(self, view: DeclaredView) -> int:
+        """Return the greatest write time that the pipeline may have used by now."""
+        try:
+            return read_control(self.session, self.settings.views.state_keyspace).pin.write_time(view.name)
+        except StoreError:
+            return 0  # because a pipeline that has not begun has put nothing
 
     def _expected(self, view: DeclaredView) -> Records:
         tables = self.bases()

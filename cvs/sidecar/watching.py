@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from cvs.programs.epoch import BROKEN, BUILDING, LIVE, PUBLISHING, Control, Pin
+from cvs.programs.epoch import BROKEN, BUILDING, LIVE, PAUSED, PUBLISHING, Control, Pin
 from cvs.programs.epoch_run import EpochResult
 from cvs.sidecar.status import EpochStatus, StatusBoard, ViewState, ViewStatus
 from cvs.stream.phases import reason, sources
@@ -17,6 +17,7 @@ STATES: Mapping[str, ViewState] = {
     PUBLISHING: "building",
     LIVE: "live",
     BROKEN: "broken",
+    PAUSED: "paused",
     "degraded": "degraded",
 }
 
@@ -29,7 +30,6 @@ class WatchedView:
     level: str
     plan: str = ""
     row_count: int = 0
-    paused: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,6 +44,7 @@ class BoardWatcher:
     problems: Callable[[], tuple[str, ...]] = tuple
     problem: Callable[[Pin, str], str] = lambda _pin, _view: ""
     quarantined: Callable[[str], int] = lambda _view: 0
+    paused: bool = False  # the whole pipeline
     _started: float = 0.0
     _before: dict[str, float] = field(default_factory=dict)
     _control: Control | None = None
@@ -59,6 +60,15 @@ class BoardWatcher:
         self.board.change(
             views=views, watermark=watermark, committed_epoch=control.committed if control else 0
         )
+
+    def refresh(self) -> None:
+        """Show the views again: what is asked of them changed."""
+        pin = self._control.pin if self._control else Pin(epoch=0)
+        views = tuple(
+            self._view(view, pin, shown.lag_ms)
+            for view, shown in zip(self.views, self.board.status.views, strict=True)
+        )
+        self.board.change(views=views)
 
     def running(self, control: Control) -> None:
         """Note when the epoch began and what it is made of."""
@@ -97,8 +107,8 @@ class BoardWatcher:
         self.board.change(watermark=pin.watermark / 1e6, problems=self.problems())
 
     def _view(self, view: WatchedView, pin: Pin, lag_ms: float) -> ViewStatus:
-        state = STATES[pin.views.get(view.name, LIVE)]
-        if view.paused and state == "live":
+        state: ViewState = STATES[pin.views.get(view.name, LIVE)]
+        if self.paused and state == "live":
             state = "paused"
         count = self.quarantined(view.name)
         if count and state == "live":

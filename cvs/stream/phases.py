@@ -1,6 +1,7 @@
 """The phases of a view: building, publishing, live; or broken. They are part of the pin, so a crash forgets none.
 
     building --scan absorbed--> publishing --all of it shown, committed--> live
+    live <--asked for--> paused; from there, and to be repaired, by way of publishing
     any of them --base table truncated or dropped, gap in the feed--> broken, until a new incarnation
 
 An incarnation after the first builds beside the one that serves, in a control row of its own, and publishes once it
@@ -8,14 +9,26 @@ has taken that one's place (`Pipeline.take_over`).
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from msgspec import structs
 
 from cvs.capture.feed import Head
 from cvs.model.stages import Edge, Plan, inputs
-from cvs.programs.epoch import BROKEN, BUILDING, LIVE, PUBLISHING, Pin, next_pin
+from cvs.programs.epoch import BROKEN, BUILDING, LIVE, PAUSED, PUBLISHING, Pin, next_pin
 
 MICROSECONDS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What operators ask of a running pipeline: views whose tables stand still, and views to be shown anew."""
+
+    paused: frozenset[str] = frozenset()
+    lifts: Mapping[str, int] = field(default_factory=dict)  # view -> what its write times must begin at
+
+
+NOTHING_WISHED = Wishes()
 
 
 def pin_after(
@@ -26,6 +39,7 @@ def pin_after(
     built: bool,
     stopped: Mapping[str, str],
     limit: int,
+    wishes: Wishes = NOTHING_WISHED,
 ) -> Pin | None:
     """Return the next pin, None if there is nothing to do.
 
@@ -43,6 +57,7 @@ def pin_after(
         last = moved_on(last, PUBLISHING, LIVE)
     elif last.building and built:
         last = moved_on(last, BUILDING, PUBLISHING)
+    last = wished(last, plan, wishes)
     found = next_pin(
         last,
         heads={stream: head.position for stream, head in heads.items()},
@@ -50,7 +65,10 @@ def pin_after(
         limit=limit,
         always=last is not before,
     )
-    if found is None or not (found.building or found.publishing):
+    filled = found is not None and any(
+        it == PUBLISHING and view not in found.lifted for view, it in found.views.items()
+    )
+    if found is None or not (found.building or filled):
         return found
     # because nothing is claimed before all is shown: no token is met meanwhile
     return structs.replace(found, watermark=0, watermark_before=0)
@@ -71,6 +89,27 @@ def begun(last: Pin, heads: Mapping[str, Head]) -> Pin:
 def watermark(heads: Mapping[str, Head]) -> int:
     """Return the moment before which everything acknowledged is in the feed."""
     return min((head.clock for head in heads.values()), default=0)
+
+
+def wished(last: Pin, plan: Plan, wishes: Wishes) -> Pin:
+    """Return a pin that grants what is asked of live views; a wish that was granted asks for nothing more.
+
+    A view that is shown anew is lifted: its rows are put with write times above whatever stands in the table, so
+    rows written, changed or deleted there by others are overwritten and not only contradicted (H29).
+    """
+    views, lifted = dict(last.views), dict(last.lifted)
+    for publication in plan.publications:
+        view = publication.view
+        state, lift = views.get(view, LIVE), wishes.lifts.get(view, 0)
+        if state not in (LIVE, PAUSED):
+            continue
+        if view in wishes.paused:
+            views[view] = PAUSED
+        elif state == PAUSED or lift > lifted.get(view, 0):
+            views[view], lifted[view] = PUBLISHING, max(lift, lifted.get(view, 0))
+    if (views, lifted) == (last.views, last.lifted):
+        return last
+    return structs.replace(last, views=views, lifted=lifted)
 
 
 def moved_on(pin: Pin, before: str, now: str) -> Pin:

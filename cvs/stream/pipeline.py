@@ -33,7 +33,7 @@ from cvs.store.session import CassandraSession
 from cvs.stream.bases import delta_input
 from cvs.stream.build import PREFIX, Build
 from cvs.stream.door import CassandraDoor
-from cvs.stream.phases import pin_after
+from cvs.stream.phases import Wishes, pin_after
 from cvs.stream.quarantine import put_quarantined
 from cvs.stream.recipe import Recipe
 from cvs.stream.retiring import renew_published, retire_rows
@@ -81,6 +81,7 @@ class Pipeline:
     control: Control | None = None
     build: Build | None = None
     build_rows_a_second: int = 0
+    wishes: Callable[[], Wishes] = Wishes
     seconds: dict[str, float] = field(default_factory=dict)
     _known: "_Known" = field(init=False)
     _last_pin: float = 0.0
@@ -132,6 +133,7 @@ class Pipeline:
             return False
         following = self._pin_after(control.pin, built=True)
         assert following is not None, "what is built is published whether or not there is input"
+        following = structs.replace(following, lifted=serving.pin.lifted)
         self.control = taken_over = drive(take_over(serving, control, following), self.door)
         self._check(taken_over)
         return self.serves
@@ -222,8 +224,8 @@ class Pipeline:
                 whole = publish_spread(self.recipe, pin, it.publication.view, slices, spread=self.spread)
             result.rows[it.publication.view] = whole.count
             result.show(it, whole.shown)
-            if self.recipe.names.incarnation > 1:
-                retire_rows(self.session, it.publication, before=self.recipe.names.epoch_before + 1)
+            if self.recipe.names.incarnation > 1 or it.publication.view in pin.lifted:
+                retire_rows(self.session, it.publication, before=pin.write_time(it.publication.view))
 
     def _check(self, control: Control) -> None:
         check_ours(control, incarnation=self.recipe.names.incarnation, plan=self.recipe.hash)
@@ -271,6 +273,7 @@ class Pipeline:
             built=built,
             stopped=stopped or {},
             limit=self.changes_an_epoch,
+            wishes=self.wishes(),
         )
         if found is None:
             return None

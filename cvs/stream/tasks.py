@@ -93,9 +93,7 @@ def _publish(
     requests = []
     for publication in shown_by(program, pin):
         shown = result.show(publication, publication.shown(flowing))
-        requests += [
-            publication.request(shown[i::slices], pin.epoch) for i in range(slices) if shown[i::slices]
-        ]
+        requests += [publication.request(shown[i::slices], pin) for i in range(slices) if shown[i::slices]]
     if requests:
         spread(_PublishTask(recipe), [requests[i::slices] for i in range(slices) if requests[i::slices]])
 

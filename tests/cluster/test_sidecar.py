@@ -5,8 +5,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -135,3 +137,88 @@ def test_a_capture_that_cannot_be_ends_the_sidecar(folder: Path, session: Cassan
     nowhere = start(folder, "nowhere.log", CVS_CAPTURE_CDC_RAW=str(folder / "nowhere"), CVS_SPARK_MASTER="")
     assert nowhere.wait(60) == 5
     assert "cdc_raw folder is not here" in (folder / "nowhere.log").read_text()
+
+
+@contextmanager
+def writing(session: CassandraSession) -> Iterator[None]:
+    """A writer that goes on meanwhile."""
+    ended = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not ended.wait(0.02):
+            number += 1
+            row = (100 + number % 7, "EU" if number % 3 else "JP", number)
+            session.execute("INSERT INTO side.orders (id, region, amount) VALUES (?, ?, ?)", row)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+DAMAGE = (
+    "DELETE FROM side_views.by_region WHERE region = 'US'",
+    "INSERT INTO side_views.by_region (region, orders, turnover) VALUES ('XX', 1, 1)",
+    "INSERT INTO side_views.by_region (region, orders, turnover) VALUES ('YY', 1, 1) USING TIMESTAMP 1",
+    "UPDATE side_views.by_region USING TIMESTAMP 4000000000000000 SET turnover = -5 WHERE region = 'EU'",
+    "INSERT INTO side_views.by_region (region, orders, turnover) VALUES ('CH', 1, 77) USING TIMESTAMP 4000000000000000",
+)
+
+
+def test_a_damaged_view_is_found_and_repaired_while_writers_go_on(
+    folder: Path, session: CassandraSession
+) -> None:
+    """Rows deleted, changed, invented and shadowed, at past and future write times: all found, all healed."""
+    sidecar = start(folder, "repair.log", CVS_SPARK_MASTER="")
+    try:
+        session.execute("INSERT INTO side.orders (id, region, amount) VALUES (5, 'CH', 77)")
+        wait_for(lambda: ("CH", 1, 77) in rows_of(session), log=folder / "repair.log")
+        with writing(session):
+            for statement in DAMAGE:
+                session.define(statement)
+            found = json.loads(cvs(folder, "verify", "--json", "--wait", "1").stdout)["result"][0]
+            kinds = {(d["expected"] or d["found"])["region"]: d["kind"] for d in found["differences"]}
+            wanted = {
+                "US": "missing",
+                "XX": "invented",
+                "YY": "invented",
+                "EU": "different",
+                "CH": "shadowed",
+            }
+            assert kinds == wanted
+            repaired = cvs(folder, "repair", "by_region", "--wait", "1")
+            assert repaired.returncode == 0, repaired.stdout + repaired.stderr
+            assert "5 rows were wrong, every row is right now" in repaired.stdout
+            session.execute("DELETE FROM side.orders WHERE id = 5")
+            wait_for(lambda: all(row[0] != "CH" for row in rows_of(session)), log=folder / "repair.log")
+        paused_and_resumed(folder, session)
+        assert cvs(folder, "verify", "--wait", "1").returncode == 0
+    finally:
+        sidecar.terminate()
+        sidecar.wait(60)
+
+
+def paused_and_resumed(folder: Path, session: CassandraSession) -> None:
+    """A paused view's table stands still, the status says so, and resuming shows what came meanwhile."""
+    assert cvs(folder, "pause", "by_region").returncode == 0
+    before = rows_of(session)
+    session.execute("INSERT INTO side.orders (id, region, amount) VALUES (6, 'NZ', 3)")
+    session.execute("DELETE FROM side.orders WHERE id = 3")
+    time.sleep(1.0)
+    assert rows_of(session) == before
+    assert json.loads(cvs(folder, "status", "--json").stdout)["result"]["views"][0]["state"] == "paused"
+    resumed = cvs(folder, "resume", "by_region")
+    assert resumed.returncode == 0, resumed.stderr
+    regions = [row[0] for row in rows_of(session)]
+    assert ("NZ" in regions, "US" in regions) == (True, False)
+    assert cvs(folder, "pause", "--all").returncode == 0
+    wait_for(lambda: '"paused"' in (folder / "repair.log").read_text(), log=folder / "repair.log")
+    session.execute("INSERT INTO side.orders (id, region, amount) VALUES (7, 'PE', 3)")
+    time.sleep(1.0)
+    assert all(row[0] != "PE" for row in rows_of(session))
+    assert cvs(folder, "resume", "--all").returncode == 0
+    wait_for(lambda: ("PE", 1, 3) in rows_of(session), log=folder / "repair.log")

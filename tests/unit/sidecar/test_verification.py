@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from cvs.sidecar.verification import Report, verify
+from cvs.sidecar.verification import Report, Shown, verify
 
 RIGHT = {("EU",): {"n": 2}, ("US",): {"n": 1}}
 
@@ -12,7 +12,11 @@ def check(*rounds: Mapping[Any, Any]) -> tuple[Report, int]:
     waits: list[int] = []
     reads = iter(rounds)
     report = verify(
-        "v", expected=lambda: RIGHT, found=lambda: next(reads), wait=lambda: waits.append(1), rounds=3
+        "v",
+        expected=lambda: RIGHT,
+        found=lambda: Shown(records=next(reads)),
+        wait=lambda: waits.append(1),
+        rounds=3,
     )
     return report, len(waits)
 
@@ -48,3 +52,41 @@ def test_different_rows_in_different_rounds_are_lag() -> None:
     second = {("EU",): {"n": 2}, ("US",): {"n": 0}}
     report, _ = check(first, second)
     assert (report.differences, report.rounds) == ((), 2)
+
+
+def seen(*rounds: tuple[Any, Any, int]) -> Report:
+    """Verify one row, given what it should be, what it is, and its write time, round by round."""
+    key = ("EU",)
+    should = iter([{key: it[0]} if it[0] else {} for it in rounds])
+    is_ = iter(
+        [Shown(records={key: it[1]} if it[1] else {}, write_times={key: it[2]}, ours=9) for it in rounds]
+    )
+    return verify("v", expected=lambda: next(should), found=lambda: next(is_), wait=lambda: None)
+
+
+def test_a_hot_row_is_moving_and_not_wrong() -> None:
+    """It lags behind in every round, another step each time."""
+    report = seen(*(({"n": n, "t": 1}, {"n": n - 1, "t": 1}, 5) for n in (3, 5, 8)))
+    assert (report.differences, report.moving_count, report.rounds) == ((), 1, 3)
+
+
+def test_a_hot_row_with_a_column_that_stands_still_is_wrong() -> None:
+    """Something hides the puts of that column: nothing else keeps it from moving."""
+    report = seen(*(({"n": n, "t": n}, {"n": n - 1, "t": None}, 5) for n in (3, 5, 8)))
+    assert [(d.kind, d.found) for d in report.differences] == [("different", {"n": 7, "t": None})]
+
+
+def test_a_row_that_somebody_else_put_is_wrong_even_if_it_is_right() -> None:
+    """A write time above all of ours hides what comes later; also while the row moves."""
+    right = seen(*(({"n": 1}, {"n": 1}, 10) for _ in range(3)))
+    hot = seen(*(({"n": n}, {"n": n - 1}, 10) for n in (3, 5, 8)))
+    assert [d.kind for d in (*right.differences, *hot.differences)] == ["shadowed", "different"]
+    assert right.latest_write == 10
+
+
+def test_a_hot_row_that_comes_and_goes_is_moving_and_one_that_never_comes_is_missing() -> None:
+    """Deleted by hand at a late time, a row stays away whatever is put."""
+    flickers = seen(({"n": 1}, None, 0), (None, {"n": 1}, 5), ({"n": 2}, None, 0))
+    gone = seen(*(({"n": n}, None, 0) for n in (3, 5, 8)))
+    assert (flickers.differences, flickers.moving_count) == ((), 1)
+    assert [d.kind for d in gone.differences] == ["missing"]

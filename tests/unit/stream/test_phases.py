@@ -6,8 +6,8 @@ from cvs.capture.feed import Head
 from cvs.model.expressions import Column
 from cvs.model.stages import AggregateStage, Edge, Plan, Publication, Zone
 from cvs.model.views import BaseTable, Named
-from cvs.programs.epoch import BROKEN, BUILDING, LIVE, PUBLISHING, Pin
-from cvs.stream.phases import begun, broken, pin_after, reason
+from cvs.programs.epoch import BROKEN, BUILDING, LIVE, PAUSED, PUBLISHING, Pin
+from cvs.stream.phases import Wishes, begun, broken, pin_after, reason
 
 TABLES = tuple(BaseTable(name=f"s.{n}", columns=(("id", "int"),), partition_key=("id",)) for n in "ab")
 
@@ -74,3 +74,29 @@ def test_what_cannot_be_followed_breaks_its_views_and_no_others() -> None:
     assert following is not None
     assert following.views == {"v.one": BROKEN, "v.both": BROKEN, "v.other": PUBLISHING}
     assert following.stopped == stopped
+
+
+def test_a_paused_view_stands_still_and_is_shown_anew_before_it_goes_on() -> None:
+    """Only the one asked for; the others stay live, and what they claim stays claimed."""
+    live = Pin(epoch=3, until={"n1": 7}, clock=50, watermark=50_000_000)
+    paused = after(live, wishes=Wishes(paused=frozenset({"v.one"})))
+    assert paused is not None
+    assert (paused.views, paused.watermark) == ({"v.one": PAUSED}, 50_000_000)
+    assert after(paused, wishes=Wishes(paused=frozenset({"v.one"}))) is None, "asking twice is asking once"
+    shown = after(paused, wishes=Wishes(lifts={"v.one": 900}))
+    assert shown is not None
+    assert (shown.views, shown.lifted, shown.watermark) == ({"v.one": PUBLISHING}, {"v.one": 900}, 50_000_000)
+    again = after(shown, wishes=Wishes(lifts={"v.one": 900}))
+    assert again is not None
+    assert (again.views, again.write_time("v.one"), again.write_time("v.both")) == ({"v.one": LIVE}, 906, 6)
+    assert after(again, wishes=Wishes(lifts={"v.one": 900})) is None, (
+        "a wish that was granted asks for nothing"
+    )
+
+
+def test_a_view_that_is_built_or_broken_cannot_be_asked_for() -> None:
+    """Its build shows it; what cannot follow is not shown as if it could."""
+    for state in (BUILDING, BROKEN):
+        pin = Pin(epoch=3, until={"n1": 7}, clock=50, views={"v.one": state})
+        found = after(pin, wishes=Wishes(paused=frozenset({"v.one"}), lifts={"v.one": 900}))
+        assert found is None or (found.views["v.one"], found.lifted) == (state, {})

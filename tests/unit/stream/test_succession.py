@@ -174,7 +174,7 @@ def test_a_new_incarnation_takes_over_when_it_is_built(world: World) -> None:
     assert world.door.showing("shop.copy") == {("Graz", 1): (1, "Graz"), ("Graz", 2): (2, "Graz")}
     times = {at for at, _ in world.door.published["shop.copy"].values()}
     assert min(times) > EPOCHS_A_LIFE
-    assert world.retired == [EPOCHS_A_LIFE + 1] * 2  # type: ignore[attr-defined]
+    assert world.retired == [EPOCHS_A_LIFE + 4] * 2  # type: ignore[attr-defined]
     with pytest.raises(StaleDriverError, match="incarnation 2"):
         old.start()
 

@@ -1,0 +1,66 @@
+"""`cvs drop`: keep a view no more."""
+
+import sys
+
+import click
+
+from cvs.cli.options import read_settings, settings_option
+from cvs.cli.output import console, json_option, print_json
+from cvs.errors import ExitCode, SpecificationError
+from cvs.plan.sql import base_names
+from cvs.sidecar.apply import carry_out, propose
+from cvs.sidecar.views import Views, cluster_address
+from cvs.store.session import CassandraSession
+
+
+@click.command(name="drop")
+@click.argument("view")
+@settings_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def command(view: str, settings_file: str | None, yes: bool, as_json: bool) -> int:
+    """Drop one view; the others of the pipeline are built beside themselves and served without a gap.
+
+    Views of a pipeline share state, so a set without this one is a new incarnation of the others; the dropped view's
+    table goes once that serves. A view that others read is not dropped. The last one goes with `cvs uninstall`.
+
+    \b
+    cvs drop shop.orders_by_region --yes
+    """
+    settings = read_settings(settings_file)
+    session = CassandraSession(cluster_address(settings))
+    try:
+        views = Views(session=session, settings=settings)
+        gone = views.named(view).name
+        _refuse(views, gone)
+        rest = "\n".join(it.statement for name, it in views.kept().items() if name != gone)
+        proposal = propose(views, rest, prune=True)
+        agreed = yes or _asked(gone, as_json)
+        if agreed:
+            carry_out(views, proposal)
+    finally:
+        session.close()
+    if as_json:
+        print_json("drop", {"dropped": agreed, "view": gone, "removals": proposal.removals})
+    elif agreed:
+        console().print(
+            f"{gone}: dropped. its table goes once the others are built; see cvs status", markup=False
+        )
+    return ExitCode.MET
+
+
+def _refuse(views: Views, gone: str) -> None:
+    declared = views.declared()
+    readers = [it.name for it in declared if gone in base_names(it.definition)]
+    if readers:
+        raise SpecificationError(
+            f"{gone} is read by {', '.join(readers)}", where=gone, next_step=f"first: cvs drop {readers[-1]}"
+        )
+    if len(declared) == 1:
+        raise SpecificationError("it is the last view", where=gone, next_step="cvs uninstall")
+
+
+def _asked(name: str, as_json: bool) -> bool:
+    if as_json or not sys.stdin.isatty():
+        raise SpecificationError("nobody to ask", next_step="agree with --yes")
+    return click.confirm(f"Drop {name} and its table?")

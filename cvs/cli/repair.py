@@ -1,0 +1,54 @@
+"""`cvs repair`: put right what stays wrong in a view."""
+
+import time
+
+import click
+import msgspec
+
+from cvs.cli.options import read_settings, settings_option
+from cvs.cli.output import console, json_option, print_json, talk
+from cvs.errors import ExitCode
+from cvs.sidecar.repairing import repair
+from cvs.sidecar.views import Views, cluster_address
+from cvs.store.session import CassandraSession
+
+
+@click.command(name="repair")
+@click.argument("view")
+@settings_option
+@click.option("--wait", "wait_s", default=2.0, show_default=True, help="Seconds a view gets to catch up.")
+@json_option
+def command(view: str, settings_file: str | None, wait_s: float, as_json: bool) -> int:
+    """Verify a view, let the running pipeline show it anew if rows stay wrong, and verify it again.
+
+    Heals rows of the view's table that were changed, deleted or invented by others, at whatever write time, while
+    writers go on. Exit code 1 if rows are wrong even so: then what the view was computed from is wrong.
+
+    \b
+    cvs repair shop.orders_by_region
+    """
+    settings = read_settings(settings_file)
+    session = CassandraSession(cluster_address(settings))
+    try:
+        views = Views(session=session, settings=settings)
+        declared = views.named(view)
+        with talk().status(f"reading {declared.name} and its base tables; then the pipeline shows it anew"):
+            done = repair(views, declared, wait=lambda: time.sleep(wait_s))
+    finally:
+        session.close()
+    code = ExitCode.MET if done.healed else ExitCode.VIOLATED
+    if as_json:
+        print_json("repair", msgspec.to_builtins(done, enc_hook=str, str_keys=True), exit_code=code)
+        return code
+    before, after = len(done.before.differences), done.after
+    if after is None:
+        console().print(f"{declared.name}: every row is right, nothing was done", markup=False)
+    elif done.healed:
+        console().print(f"{declared.name}: {before} rows were wrong, every row is right now", markup=False)
+    else:
+        console().print(
+            f"{declared.name}: {before} rows were wrong, {len(after.differences)} still are\n"
+            f"next: cvs rebuild {declared.name}",
+            markup=False,
+        )
+    return code

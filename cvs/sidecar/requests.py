@@ -1,0 +1,121 @@
+"""What operators ask of a running pipeline: rows of a bookkeeping table that whoever leads reads every second.
+
+Asking twice is asking once: a view is shown anew when a greater write time is asked for than it has (`Pin.lifted`),
+so a request needs no answer and no removal, and it does not matter which process grants it.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from cassandra import DriverException
+from cassandra.cluster import NoHostAvailable
+
+from cvs.client.control import read_control
+from cvs.errors import StoreError
+from cvs.model.layout import quoted
+from cvs.programs.epoch import LIVE, PAUSED
+from cvs.sidecar.catalog import Catalog
+from cvs.store.session import CassandraSession
+from cvs.stream.phases import Wishes
+
+PIPELINE = "*"  # the name under which the whole pipeline is paused
+PAUSE, SHOW = "pause", "show"
+ASK_SECONDS = 1.0
+LIFT_MAX = 2**62
+"""Above it no room is left for epochs: rows with such write times need a new table."""
+
+
+class Requests:
+    """The table, of one pipeline."""
+
+    def __init__(self, session: CassandraSession, *, keyspace: str) -> None:
+        self._session = session
+        self._keyspace = keyspace
+        self._table = f"{quoted(keyspace)}.catalog_requests"
+
+    def pause_all(self, *, paused: bool) -> None:
+        """Ask that no epoch begins, or that they go on."""
+        if paused:
+            insert = f"INSERT INTO {self._table} (name, kind, write_time) VALUES (?, ?, 0)"
+            self._session.execute(insert, (PIPELINE, PAUSE))
+        else:
+            self._session.execute(f"DELETE FROM {self._table} WHERE name = ?", (PIPELINE,))
+
+    def show(self, view: str, *, above: int = 0) -> int:
+        """Ask that all of a view is put again, above every write time until now and a given one; return which."""
+        lift = max(time.time_ns() // 1000, above) + 1
+        if lift > LIFT_MAX:
+            raise StoreError(
+                f"rows were written with a write time of {above}: nothing can be put above that",
+                where=view,
+                next_step=f"make a new table: cvs drop {view}, then cvs apply",
+            )
+        insert = f"INSERT INTO {self._table} (name, kind, write_time) VALUES (?, ?, ?)"
+        self._session.execute(insert, (view, SHOW, lift))
+        return lift
+
+    def rows(self) -> dict[str, int]:
+        """Return what is asked for: views with their write times; the pipeline's own name if it is paused."""
+        found = self._session.execute(f"SELECT name, write_time FROM {self._table}")
+        return {name: write_time or 0 for name, write_time in found}
+
+    def wait(self, view: str, *, seconds: float, lift: int = 0, state: str = LIVE) -> None:
+        """Wait until a view is in a state (and was shown above a write time): the pipeline granted it."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            with suppress(StoreError):
+                control = read_control(self._session, self._keyspace)
+                pin = control.pin
+                if pin.views.get(view, LIVE) == state and pin.lifted.get(view, 0) >= lift:
+                    return
+            time.sleep(0.2)
+        raise StoreError(
+            f"the pipeline did not answer within {seconds:.0f} s; what was asked stays asked",
+            where=view,
+            next_step="see that `cvs run` runs and that the pipeline is not paused: cvs status",
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Asked:
+    """The latest answer, asked for at most every second; a cluster that is away leaves the one before."""
+
+    catalog: Catalog
+    requests: Requests
+    paused: Callable[[bool], None]  # told when the whole pipeline is paused, or goes on
+    monotonic: Callable[[], float] = time.monotonic
+    wishes: Wishes = field(default_factory=Wishes)
+    all_paused: bool = False
+    _due: float = 0.0
+
+    def __call__(self) -> Wishes:
+        """Return what is asked of single views."""
+        if self.monotonic() >= self._due:
+            self._due = self.monotonic() + ASK_SECONDS
+            with suppress(DriverException, NoHostAvailable):
+                self._ask()
+        return self.wishes
+
+    def _ask(self) -> None:
+        paused = frozenset(name for name, view in self.catalog.views().items() if view.paused)
+        rows = self.requests.rows()  # after the views, because resuming writes here first
+        all_paused = PIPELINE in rows
+        self.wishes = Wishes(paused=paused, lifts={name: at for name, at in rows.items() if name != PIPELINE})
+        if all_paused != self.all_paused:
+            self.all_paused = all_paused
+            self.paused(all_paused)
+
+
+def pause(catalog: Catalog, requests: Requests, view: str, *, seconds: float) -> None:
+    """Let a view's table stand still; its state goes on, so other views do not notice."""
+    catalog.pause(view, paused=True)
+    requests.wait(view, seconds=seconds, state=PAUSED)
+
+
+def resume(catalog: Catalog, requests: Requests, view: str, *, seconds: float) -> None:
+    """Show all of a view as it is now, then let its table follow again."""
+    lift = requests.show(view)
+    catalog.pause(view, paused=False)
+    requests.wait(view, seconds=seconds, lift=lift)
