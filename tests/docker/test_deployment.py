@@ -106,10 +106,39 @@ def test_the_dashboard_draws_metrics_that_exist() -> None:
 
 
 def test_the_documentation_has_every_metric_with_its_alarm() -> None:
-    """The table of metrics in docker/README.md is the table in the code."""
-    page = (DOCKER / "README.md").read_text()
+    """The table of metrics in docker/OPERATE.md is the table in the code."""
+    page = (DOCKER / "OPERATE.md").read_text()
     for metric in METRICS:
         assert f"| `{metric.name}` | {metric.meaning} | {metric.alarm} |" in page
+
+
+PAGES = {page.name: page.read_text() for page in DOCKER.glob("*.md")}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_of_the_pages_exist(page: str) -> None:
+    """Every command line of a page is taken by the command it names, every command in its text exists."""
+    for line in re.findall(r"^ {4}cvs ([^>#\n]+)", PAGES[page], flags=re.MULTILINE):
+        name, *arguments = line.split()
+        command = group.get_command(click.Context(group), name)
+        assert command is not None, line
+        assert command.make_context(name, list(arguments)).params
+    named = set(re.findall(r"`cvs ([a-z]+)", PAGES[page]))
+    assert named - set(group.list_commands(click.Context(group))) == set()
+
+
+def test_a_command_that_does_not_exist_would_be_noticed() -> None:
+    """Options that no command has are refused by the same door."""
+    command = group.get_command(click.Context(group), "pause")
+    assert command is not None
+    with pytest.raises(click.UsageError):
+        command.make_context("pause", ["--everything"])
+
+
+def test_links_between_the_pages_lead_somewhere() -> None:
+    """Every relative link names a file."""
+    for page in PAGES.values():
+        assert [t for t in re.findall(r"\]\(([^)#:]+)\)", page) if not (DOCKER / t).exists()] == []
 
 
 def test_shell_scripts_parse() -> None:
