@@ -150,6 +150,7 @@ def _run_settings(views: Views, declared: tuple[DeclaredView, ...]) -> RunSettin
         state_keyspace=settings.views.state_keyspace,
         replication=settings.views.replication_factor,
         record=Path(settings.recording.folder) if settings.recording.enabled else None,
+        record_bytes=settings.recording.keep_mb << 20,
         spark_master=settings.spark.master,
         changes_an_epoch=settings.pipeline.changes_an_epoch,
     )

@@ -98,10 +98,11 @@ class HttpSettings(Section, frozen=True):
 
 
 class RecordingSettings(Section, frozen=True):
-    """Whether runs are recorded for the judge, and where."""
+    """Whether runs are recorded for the judge, where, and how much of them is kept: the oldest goes first."""
 
     enabled: bool = True
     folder: str = "runs"
+    keep_mb: Annotated[int, msgspec.Meta(ge=32)] = 1024
 
 
 class Settings(Section, frozen=True):

@@ -9,9 +9,11 @@ these, with the base writers' own log, into the history that is judged.
 Frames of MessagePack: length (4 bytes), then the record; a torn last frame is what a kill leaves.
 """
 
+import os
 import struct
 import time
 from collections.abc import Callable, Iterator
+from io import FileIO
 from pathlib import Path
 
 from cvs.programs.epoch import Control
@@ -19,17 +21,28 @@ from cvs.programs.epoch_run import EpochResult
 from cvs.programs.stage_codec import Values, pack, unpack
 
 _SIZE = struct.Struct(">I")
+FILE_BYTES = 16 << 20
+"""How large a file gets before the next begins: the unit in which old records go."""
 
 RUNNING, RAN, BUILT, UNJUDGED, COMMITTED = "running", "ran", "built", "unjudged", "committed"
 
 
 class EpochLog:
-    """A watcher that appends to one file a process, unbuffered."""
+    """A watcher that appends to files of its own, unbuffered; of a folder's files the oldest go when it is full."""
 
-    def __init__(self, path: Path, *, clock: Callable[[], int] = time.time_ns) -> None:
-        """Open the file of this process."""
-        self._file = path.open("ab", buffering=0)
-        self._clock = clock
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        keep_bytes: int = 0,
+        file_bytes: int = FILE_BYTES,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """Open the first file of this process; `keep_bytes` bounds all files of the folder, 0 keeps everything."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._keep_bytes, self._file_bytes, self._clock = folder, keep_bytes, file_bytes, clock
+        self._file = self._open()
+        self._written = 0
 
     def running(self, control: Control) -> None:
         """Write that an epoch starts."""
@@ -49,16 +62,33 @@ class EpochLog:
         self._write(kind, control.pin.incarnation, control.pin.epoch, bases, shown)
 
     def committed(self, control: Control) -> None:
-        """Write that the epoch is committed."""
+        """Write that the epoch is committed; between two epochs is where one file ends and the next begins."""
         self._write(COMMITTED, control.signature.incarnation, control.committed)
+        if self._written >= self._file_bytes:
+            self._file.close()
+            self._file, self._written = self._open(), 0
+            self._forget()
 
     def close(self) -> None:
         """Close the file; nothing was buffered."""
         self._file.close()
 
+    def _open(self) -> FileIO:
+        path = self._folder / f"epochs-{self._clock():020d}-{os.getpid()}.log"
+        return path.open("ab", buffering=0)
+
+    def _forget(self) -> None:
+        *old, _current = sorted(self._folder.glob("epochs-*.log"))
+        sizes = [path.stat().st_size for path in old]
+        for path, size in zip(old, sizes.copy(), strict=True):
+            if not self._keep_bytes or sum(sizes) <= self._keep_bytes - self._file_bytes:
+                return
+            path.unlink()
+            sizes.remove(size)
+
     def _write(self, *parts: object) -> None:
         body = pack((self._clock(), *parts))
-        self._file.write(_SIZE.pack(len(body)) + body)
+        self._written += self._file.write(_SIZE.pack(len(body)) + body)
 
 
 def read_log(path: Path) -> Iterator[Values]:

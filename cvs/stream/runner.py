@@ -51,6 +51,7 @@ class RunSettings:
     state_keyspace: str
     replication: int = 1
     record: Path | None = None
+    record_bytes: int = 0  # what all its files may take; 0: everything is kept
     spark_master: str = "local[2]"  # empty: this process alone, without Spark
     rules: Rules = ALL_RULES
     fall_at: int = 0  # rounds of requests with a test-and-set after which to fall; 0: never
@@ -189,8 +190,7 @@ def end_on_signals() -> threading.Event:
 def _log(settings: RunSettings) -> EpochLog | None:
     if settings.record is None:
         return None
-    settings.record.mkdir(parents=True, exist_ok=True)
-    return EpochLog(settings.record / f"epochs-{time.time_ns()}-{os.getpid()}.log")
+    return EpochLog(settings.record, keep_bytes=settings.record_bytes)
 
 
 def _under_spark(driver: Driver, master: str, ended: threading.Event, ask: _Ask) -> None:

@@ -1,0 +1,39 @@
+"""What a pipeline did is kept in files whose oldest go, so a sidecar that runs for long fills no disk."""
+
+from itertools import count
+from pathlib import Path
+
+from cvs.model.signature import Signature
+from cvs.programs.epoch import Control, Pin
+from cvs.programs.epoch_run import BaseMove, EpochResult
+from cvs.stream.recording import COMMITTED, RAN, RUNNING, EpochLog, read_log
+
+
+def recorded(folder: Path, *, epochs: int, keep_bytes: int) -> list[tuple[str, int]]:
+    """Record some epochs in files of 2,000 bytes; return what is kept, in order."""
+    ticks = count()
+    log = EpochLog(folder, keep_bytes=keep_bytes, file_bytes=2_000, clock=lambda: next(ticks))
+    for number in range(1, epochs + 1):
+        control = Control(signature=Signature(incarnation=1, version=number), pin=Pin(epoch=number))
+        log.running(control)
+        log.ran(control, EpochResult(epoch=number, bases={"t": [BaseMove(1, None, ("x" * 300,))]}))
+        log.committed(control)
+    log.close()
+    kept = [record for path in sorted(folder.glob("*.log")) for record in read_log(path)]
+    return [(record[1], record[3]) for record in kept]
+
+
+def test_the_oldest_files_go_and_whole_epochs_stay(tmp_path: Path) -> None:
+    """What is left is the end of the run, begins with an epoch's beginning, and takes no more than asked for."""
+    kept = recorded(tmp_path, epochs=100, keep_bytes=10_000)
+    first = kept[0][1]
+    assert 60 < first < 95
+    assert kept == [(kind, n) for n in range(first, 101) for kind in (RUNNING, RAN, COMMITTED)]
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 10_000
+
+
+def test_without_a_bound_everything_is_kept(tmp_path: Path) -> None:
+    """Files end and begin, none goes."""
+    kept = recorded(tmp_path, epochs=100, keep_bytes=0)
+    assert (len(kept), kept[0]) == (300, (RUNNING, 1))
+    assert len(list(tmp_path.iterdir())) > 10
