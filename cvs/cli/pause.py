@@ -23,7 +23,8 @@ def command(
     """Stop showing changes of a view, or keep the whole pipeline from going on.
 
     A paused view's table stands still; its state goes on, so views that share stages with it or read it do not
-    notice. With --all nothing goes on and captured changes wait in the feed: mind its disk.
+    notice. With --all the epoch at hand is finished and no other begins; captured changes wait in the feed: mind
+    its disk.
 
     \b
     cvs pause shop.orders_by_region
@@ -39,6 +40,7 @@ def command(
             pause(views.catalog, requests, name, seconds=seconds)
         else:
             requests.pause_all(paused=True)
+            requests.wait_idle(seconds=seconds)
     finally:
         session.close()
     if as_json:

@@ -99,10 +99,6 @@ def _keep(
         paused=lambda paused: _paused(paused, watcher, log),
     )
 
-    def goes_on() -> bool:
-        asked()
-        return leads() and not asked.all_paused
-
     def serving() -> None:
         for table in retire(views, settings.incarnation):
             log.info("dropped what an older incarnation had", table=table)
@@ -111,7 +107,7 @@ def _keep(
         settings,
         say=log.info,
         watch=lambda pipeline: _watch(pipeline, watcher, asked),
-        leads=goes_on,
+        leads=leads,
         ended=ended,
         serving=serving,
         changed=lambda: views.catalog.incarnation() != settings.incarnation,

@@ -61,6 +61,20 @@ class Requests:
         found = self._session.execute(f"SELECT name, write_time FROM {self._table}")
         return {name: write_time or 0 for name, write_time in found}
 
+    def wait_idle(self, *, seconds: float) -> None:
+        """Wait until no epoch is pinned: what began is finished, whoever runs it."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            with suppress(StoreError):
+                if not read_control(self._session, self._keyspace).pinned:
+                    return
+            time.sleep(0.2)
+        raise StoreError(
+            f"an epoch that had begun is not finished after {seconds:.0f} s; the pause stays asked for",
+            where=self._keyspace,
+            next_step="see that `cvs run` runs: cvs status",
+        )
+
     def wait(self, view: str, *, seconds: float, lift: int = 0, state: str = LIVE) -> None:
         """Wait until a view is in a state (and was shown above a write time): the pipeline granted it."""
         end = time.monotonic() + seconds
@@ -87,7 +101,6 @@ class Asked:
     paused: Callable[[bool], None]  # told when the whole pipeline is paused, or goes on
     monotonic: Callable[[], float] = time.monotonic
     wishes: Wishes = field(default_factory=Wishes)
-    all_paused: bool = False
     _due: float = 0.0
 
     def __call__(self) -> Wishes:
@@ -101,11 +114,10 @@ class Asked:
     def _ask(self) -> None:
         paused = frozenset(name for name, view in self.catalog.views().items() if view.paused)
         rows = self.requests.rows()  # after the views, because resuming writes here first
-        all_paused = PIPELINE in rows
-        self.wishes = Wishes(paused=paused, lifts={name: at for name, at in rows.items() if name != PIPELINE})
-        if all_paused != self.all_paused:
-            self.all_paused = all_paused
-            self.paused(all_paused)
+        before, lifts = self.wishes.halt, {name: at for name, at in rows.items() if name != PIPELINE}
+        self.wishes = Wishes(paused=paused, lifts=lifts, halt=PIPELINE in rows)
+        if before != self.wishes.halt:
+            self.paused(self.wishes.halt)
 
 
 def pause(catalog: Catalog, requests: Requests, view: str, *, seconds: float) -> None:

@@ -26,6 +26,7 @@ class Wishes:
 
     paused: frozenset[str] = frozenset()
     lifts: Mapping[str, int] = field(default_factory=dict)  # view -> what its write times must begin at
+    halt: bool = False  # finish the epoch that is pinned, and pin no other
 
 
 NOTHING_WISHED = Wishes()

@@ -124,7 +124,7 @@ class Pipeline:
         What it pinned it may have shown in part, so that counts. The epoch pinned with it shows all of every view.
         """
         control = self.control or self.start()
-        if self.serves or control.pinned or not self._built(control.pin):
+        if self.serves or control.pinned or not self._built(control.pin) or self.wishes().halt:
             return False
         serving = drive(read_control(), self.door)
         taken = control.pin.until
@@ -253,6 +253,8 @@ class Pipeline:
 
         `stopped`: base tables that the last epoch found nothing can follow any more.
         """
+        if self.wishes().halt:
+            return None
         begins = last.building and not last.until
         if begins and (self.build is None or not self.build.confirmed(self.heads())):
             return None

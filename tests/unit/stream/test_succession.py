@@ -24,6 +24,7 @@ from cvs.store.session import ClusterAddress
 from cvs.stream import pipeline as module
 from cvs.stream.bases import base_table
 from cvs.stream.build import ALWAYS, PREFIX
+from cvs.stream.phases import Wishes
 from cvs.stream.pipeline import Pipeline
 from cvs.stream.recipe import Recipe
 from cvs.stream.succession import Succession
@@ -142,6 +143,31 @@ def test_a_view_is_shown_when_all_of_its_base_is_in(world: World) -> None:
         ("Wien",): ("Wien", 1),
     }
     assert pipeline.control.committed_watermark == world.time
+
+
+def test_a_halted_pipeline_finishes_what_is_pinned_and_begins_nothing(world: World) -> None:
+    """So an upgrade finds no epoch of other code; what was captured meanwhile is shown when it goes on."""
+    pipeline = world.pipeline(BY_CITY, 1)
+    pipeline.step()
+    world.beat()
+    pipeline.step()
+    world.scan(f"{PREFIX}1", {1: ("Linz", 9)}, at=1, done=True)
+    for _ in range(9):
+        world.write(2, "Graz", 5)
+        pipeline.step()
+        if pipeline.control is not None and pipeline.control.pinned:
+            break
+    assert pipeline.control is not None
+    assert pipeline.control.pinned, "nothing is to be finished"
+    pipeline.wishes = lambda: Wishes(halt=True)
+    pipeline.drain(seconds=1e9)
+    done = pipeline.control.committed
+    assert not pipeline.control.pinned
+    world.write(3, "Wien", 1)
+    assert (pipeline.step(), pipeline.control.committed) == (None, done)
+    pipeline.wishes = Wishes
+    pipeline.drain(seconds=1e9)
+    assert world.door.showing("shop.by_city")["Wien",] == ("Wien", 1)
 
 
 def test_a_new_incarnation_takes_over_when_it_is_built(world: World) -> None:
