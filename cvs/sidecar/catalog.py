@@ -126,7 +126,7 @@ class Catalog:
         for statement in others:
             self._session.define(statement)
         for step in range(version, BOOKKEEPING_VERSION):
-            MIGRATIONS[step](self._session)
+            MIGRATIONS[step](self)
         self._session.execute(
             f"INSERT INTO {self._version} (id, version) VALUES (0, ?)", (BOOKKEEPING_VERSION,)
         )
@@ -171,6 +171,13 @@ class Catalog:
             for number, views, tables in sorted(rows)
         }
 
+    def state_tables(self) -> tuple[str, ...]:
+        """Return the tables of state and DELTA that are there."""
+        found = self._session.driver.cluster.metadata.keyspaces[self._keyspace].tables
+        return tuple(
+            f"{self._keyspace}.{name}" for name in sorted(found) if name.startswith(("delta_", "state_"))
+        )
+
     def put_life(self, life: CatalogLife) -> None:
         """Remember an incarnation."""
         self._session.execute(
@@ -195,7 +202,15 @@ class Catalog:
         self._session.execute(f"INSERT INTO {self._captured} (name) VALUES (?)", (table,))
 
 
-MIGRATIONS: dict[int, Callable[[CassandraSession], None]] = {
-    1: lambda _: None,  # because version 2 has two tables more, and changed none
-}
+def _note_life(catalog: Catalog) -> None:
+    """Version 1 knew one incarnation and did not list what it has: its tables are those that are there."""
+    number, views = catalog.incarnation(), catalog.views()
+    if number and number not in catalog.lives():
+        text = "\n".join(view.statement for view in views.values())
+        catalog.put_life(
+            CatalogLife(incarnation=number, views=text, tables=(*catalog.state_tables(), *views))
+        )
+
+
+MIGRATIONS: dict[int, Callable[[Catalog], None]] = {1: _note_life}
 """From version n to n + 1, beyond making the tables that are new."""

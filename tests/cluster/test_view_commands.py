@@ -192,6 +192,10 @@ def test_older_bookkeeping_is_brought_up_to_date_and_newer_is_refused(
         ["shop_v.orders"],
     )
     assert session.execute("SELECT process FROM cvs_old.catalog_leader") == []
+    session.driver.cluster.refresh_schema_metadata()
+    life = views.catalog.lives()[1]
+    assert life.tables == ("cvs_old.delta_shop_v_orders_1", "cvs_old.state_z1_1", "shop_views.by_region")
+    assert "SELECT region, COUNT(*) AS orders" in life.views
     session.define("UPDATE cvs_old.catalog_version SET version = 99 WHERE id = 0")
     refused = cvs(file, "dump")
     assert (refused.returncode, "are of version 99" in refused.stderr) == (5, True)
