@@ -90,8 +90,7 @@ def backlog(bench: Bench, mode: str, count: int, *, profile: str | None = None) 
 def recording(bench: Bench, count: int, *, rounds: int) -> dict[str, Any]:
     """The same backlog into two pipelines, one with the epoch log, in turns."""
     plain, recorded = new_pipeline(bench, "c4"), new_pipeline(bench, "c4")
-    log = bench.folder / "epochs.log"
-    recorded.watchers.append(EpochLog(log))
+    recorded.watchers.append(EpochLog(bench.folder / "epochs"))
     speeds: dict[str, list[float]] = {"off": [], "on": []}
     for number in range(rounds + 1):
         bench.write("c4", count, seed=10 + number)

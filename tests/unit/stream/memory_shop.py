@@ -55,8 +55,8 @@ class MemoryShop:
         }
         self.door = MemoryDoor(keys=places)
         self.now = self.epochs = 0
-        self.log_file = folder / "epochs.log"
-        self.log = EpochLog(self.log_file, clock=self.tick)
+        self.log_folder = folder / "epochs"
+        self.log = EpochLog(self.log_folder, clock=self.tick)
         self.written: list[Any] = []
         self.versions: dict[tuple[str, int], int] = {}
         self.pending: list[Change] = []
@@ -136,4 +136,4 @@ class MemoryShop:
             for view in self.views
         )
         assembler = Assembler(views, {table.name: table for table in self.plan.bases})
-        return assembler.history(self.written, [self.log_file], run="in memory")
+        return assembler.history(self.written, sorted(self.log_folder.iterdir()), run="in memory")
