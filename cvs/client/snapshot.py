@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cassandra import InvalidRequest
+
 from cvs.client.control import read_control
 from cvs.errors import SpecificationError, StoreError
 from cvs.model.cql_type import CqlType, parse_type
@@ -50,58 +52,90 @@ class Snapshot:
     rows: Mapping[Key, Row]
 
 
-class ViewReader:
-    """Reads the views of one pipeline."""
+class _Kept:
+    """A plan made ready to be read: what one incarnation keeps."""
 
-    def __init__(self, session: CassandraSession, *, keyspace: str, plan: Plan) -> None:
-        """`keyspace` holds the pipeline's state; `plan` is the one it runs."""
-        self._session = session
-        self._keyspace = keyspace
-        self._publications = {it.view: PublishCompute(it, plan) for it in plan.publications}
-        self._zones = {
+    def __init__(self, plan: Plan) -> None:
+        self.publications = {it.view: PublishCompute(it, plan) for it in plan.publications}
+        self.zones = {
             stage.name: zone
             for zone in (ZoneCompute(z, plan) for z in plan.zones)
             for stage in zone.zone.stages
         }
 
+    def publication(self, view: str) -> PublishCompute:
+        if view not in self.publications:
+            raise SpecificationError(
+                f"this pipeline keeps no view {view}",
+                next_step=f"it keeps {', '.join(sorted(self.publications))}",
+            )
+        return self.publications[view]
+
+
+class ViewReader:
+    """Reads the views of one pipeline, whatever incarnation of it serves."""
+
+    def __init__(self, session: CassandraSession, *, keyspace: str, plan_of: Callable[[int], Plan]) -> None:
+        """`keyspace` holds the pipeline's state; `plan_of` returns the plan that an incarnation runs."""
+        self._session = session
+        self._keyspace = keyspace
+        self._plan_of = plan_of
+        self._lives: dict[int, _Kept] = {}
+
+    def close(self) -> None:
+        """Close the session."""
+        self._session.close()
+
+    def __enter__(self) -> "ViewReader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def scan(self, view: str, *, attempts: int = ATTEMPTS) -> Snapshot:
         """Return the whole view as of one committed epoch."""
-        return self._snapshot(self._publication(view), None, attempts)
+        return self._snapshot(view, None, attempts)
 
-    def _snapshot(self, publication: PublishCompute, key: Key | None, attempts: int) -> Snapshot:
+    def _kept(self, incarnation: int) -> _Kept:
+        if incarnation not in self._lives:
+            self._lives = {incarnation: _Kept(self._plan_of(incarnation))}
+        return self._lives[incarnation]
+
+    def _snapshot(self, view: str, key: Key | None, attempts: int) -> Snapshot:
         for _ in range(attempts):
             first = read_control(self._session, self._keyspace)
             if first.pin.building:
                 raise StoreError(
-                    f"{publication.publication.view} is being built: there is no state of it to show yet",
+                    f"{view} is being built: there is no state of it to show yet",
                     where=self._keyspace,
                     next_step="`cvs status` says how far it is",
                 )
             try:
-                rows = self._rows(publication, key, first.committed, first.signature.incarnation)
+                rows = self._rows(view, key, first.committed, first.signature.incarnation)
             except MovedOnError:
                 time.sleep(PAUSE_SECONDS)
                 continue
             if read_control(self._session, self._keyspace).committed == first.committed:
                 return Snapshot(epoch=first.committed, watermark=first.committed_watermark, rows=rows)
         raise StoreError(
-            f"no snapshot of {publication.publication.view} in {attempts} attempts: epochs are shorter than the read",
+            f"no snapshot of {view} in {attempts} attempts: epochs are shorter than the read",
             next_step="read single keys, or lengthen the pipeline's epochs",
         )
 
     def read(self, view: str, *key: Any, snapshot: bool = True) -> Row | None:
         """Return the row with a whole primary key; without `snapshot` it is what plain CQL shows."""
-        compute = self._publication(view)
-        types, names = _types(compute.publication), compute.publication.key
+        incarnation = read_control(self._session, self._keyspace).signature.incarnation
+        publication = self._kept(incarnation).publication(view).publication
+        types, names = _types(publication), publication.key
         if len(key) != len(names):
             raise SpecificationError(
                 f"{len(key)} values for the key of {view}", next_step=f"give {', '.join(names)}"
             )
         normals = tuple(normal(types[name], value) for name, value in zip(names, key, strict=True))
         if snapshot:
-            rows = self._snapshot(compute, normals, ATTEMPTS).rows
+            rows = self._snapshot(view, normals, ATTEMPTS).rows
             return next((row for found, row in rows.items() if pack_key(found) == pack_key(normals)), None)
-        return self._plain(compute.publication, normals)
+        return self._plain(publication, normals)
 
     def _plain(self, publication: Publication, key: Key) -> Row | None:
         types = _types(publication)
@@ -133,24 +167,16 @@ class ViewReader:
                 )
             time.sleep(PAUSE_SECONDS)
 
-    def _publication(self, view: str) -> PublishCompute:
-        if view not in self._publications:
-            raise SpecificationError(
-                f"this pipeline keeps no view {view}",
-                next_step=f"it keeps {', '.join(sorted(self._publications))}",
-            )
-        return self._publications[view]
-
-    def _rows(
-        self, publication: PublishCompute, key: Key | None, epoch: int, incarnation: int
-    ) -> dict[Key, Row]:
+    def _rows(self, view: str, key: Key | None, epoch: int, incarnation: int) -> dict[Key, Row]:
         """Return the view's rows as of an epoch; with a key, perhaps only some of them, that one surely."""
+        kept = self._kept(incarnation)
+        publication = kept.publication(view)
         contents: dict[str, Bag] = {}
         for edge in publication.publication.inputs:
-            zone = self._zones.get(edge.source)
+            zone = kept.zones.get(edge.source)
             if zone is None:
                 raise SpecificationError(
-                    f"{publication.publication.view} has one row a base row: it keeps no state to take a snapshot of",
+                    f"{view} has one row a base row: it keeps no state to take a snapshot of",
                     next_step="read it with snapshot=False: each row is strong by itself",
                 )
             known = {} if key is None else publication.known(edge, key)
@@ -158,9 +184,8 @@ class ViewReader:
         names = [name for name, _ in publication.publication.columns]
         rows = (row for row, _ in publication.rows(contents))
         found = {publication.key_of(row): dict(zip(names, row, strict=True)) for row in rows}
-        return {
-            key: row for key, row in found.items() if None not in key
-        }  # because Cassandra has no such rows
+        # a key with a null is no row of Cassandra
+        return {name: row for name, row in found.items() if None not in name}
 
     def _contents(
         self, zone: ZoneCompute, stage: str, known: Mapping[str, Any], epoch: int, incarnation: int
@@ -178,10 +203,16 @@ class ViewReader:
                 ]
             else:
                 reads = [(text, (bucket,))]
-            rows = (row for statement, values in reads for row in self._session.execute(statement, values))
+            rows = (row for statement, values in reads for row in self._read(statement, values))
             state = State(rows=_as_of(rows, epoch), keys=set(), prefixes=set(), everything=True)
             found.extend(zone.contents(state)[stage])
         return found
+
+    def _read(self, statement: str, values: tuple[Any, ...]) -> list[Any]:
+        try:
+            return self._session.execute(statement, values)
+        except InvalidRequest as gone:  # because another incarnation took over and this one's tables went
+            raise MovedOnError from gone
 
 
 def _types(publication: Publication) -> dict[str, CqlType]:

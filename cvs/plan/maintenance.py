@@ -15,7 +15,7 @@ from cvs.plan.relations import scans
 from cvs.plan.sql import DeclaredView
 from cvs.plan.zones import merged_zones
 
-BUCKETS = 64
+BUCKETS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

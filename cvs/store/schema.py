@@ -57,7 +57,8 @@ def _table(name: str, rows: list[Mapping[str, Any]], user_types: UserTypes) -> B
     partition, clustering = key("partition_key"), key("clustering")
     types = {row["column_name"]: _spelled_out(row["type"], user_types) for row in rows}
     first = (*partition, *clustering)
-    rest = sorted(set(types) - set(first))
+    others = sorted((row["kind"] != "static", row["column_name"]) for row in rows)
+    rest = [column for _, column in others if column not in first]
     return BaseTable(
         name=name,
         columns=tuple((column, types[column]) for column in (*first, *rest)),

@@ -10,7 +10,7 @@ from cvs.capture.changes import TableDefinition
 from cvs.errors import SpecificationError
 from cvs.model.stages import Plan
 from cvs.model.views import BaseTable
-from cvs.plan.maintenance import Choices, maintenance_plan
+from cvs.plan.maintenance import maintenance_plan
 from cvs.plan.sql import DeclaredView, parse_views
 from cvs.programs.epoch_run import Program
 from cvs.store.session import CassandraSession, ClusterAddress
@@ -21,7 +21,6 @@ from cvs.stream.tables import Names
 from cvs.version import VERSION
 
 DELTA_BUCKETS = 64
-STATE_BUCKETS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +77,6 @@ def recipe_of(
     *,
     names: Names,
     keyspaces: tuple[str, ...],
-    buckets: int = STATE_BUCKETS,
 ) -> tuple[Recipe, tuple[DeclaredView, ...]]:
     """Read the schema, parse the views, plan them."""
     known = definitions(session, keyspaces)
@@ -88,7 +86,7 @@ def recipe_of(
         raise SpecificationError(
             "no view is declared", next_step="CREATE MATERIALIZED VIEW ... AS SELECT ..."
         )
-    plan = maintenance_plan(views, tables, Choices(buckets=buckets))
+    plan = maintenance_plan(views, tables)
     used = {base.name for base in plan.bases}
     recipe = Recipe(
         plan=plan,

@@ -73,7 +73,7 @@ def test_epochs_on_cassandra_equal_the_view_of_the_base(cassandra_node: Node, na
 def _check_client(session: CassandraSession, space: str, plan: Plan, world: World) -> None:
     """What applications read, whole and by key, as snapshot and as plain CQL, is the view of the base."""
     (publication,) = plan.publications
-    views = ViewReader(session, keyspace=space, plan=plan)
+    views = ViewReader(session, keyspace=space, plan_of=lambda _: plan)
     shot = views.scan(publication.view)
     assert as_shown(publication, shot.rows.values()) == world.expected()
     for key, row in list(shot.rows.items())[:5]:

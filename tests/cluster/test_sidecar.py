@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from cvs.client import open_views
 from cvs.embedded.node import Node
 from cvs.store.session import CassandraSession, ClusterAddress
 
@@ -100,12 +101,22 @@ def test_views_follow_the_base_from_apply_to_the_end(folder: Path, session: Cass
         assert (verified.returncode, json.loads(verified.stdout)["result"][0]["differences"]) == (0, [])
         (view,) = json.loads(cvs(folder, "status", "--json").stdout)["result"]["views"]
         assert (view["name"], view["state"], view["row_count"]) == ("side_views.by_region", "live", 2)
+        _read_as_an_application(session)
     finally:
         sidecar.send_signal(signal.SIGTERM)
         code = sidecar.wait(60)
     assert code == 0, (folder / "run.log").read_text()[-3000:]
     said = [json.loads(line) for line in (folder / "run.log").read_text().splitlines() if line[:1] == "{"]
     assert [line["event"] for line in said] == ["status page", "leads", "ready", "ended"]
+
+
+def _read_as_an_application(session: CassandraSession) -> None:
+    """A write is in every snapshot that is read after its token was met."""
+    with open_views(session.address, keyspace="side_state") as views:
+        session.execute("INSERT INTO side.orders (id, region, amount) VALUES (3, 'US', 8)")
+        views.wait(views.token())
+        assert views.read("side_views.by_region", "US") == {"region": "US", "orders": 1, "turnover": 8}
+        assert set(views.scan("side_views.by_region").rows) == {("EU",), ("US",)}
 
 
 def test_of_two_sidecars_one_leads_and_the_other_takes_over(folder: Path, session: CassandraSession) -> None:

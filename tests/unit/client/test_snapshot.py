@@ -38,7 +38,7 @@ class Session:
 
 
 def reader(world: World, between: Callable[[], None] = lambda: None) -> ViewReader:
-    return ViewReader(Session(world, between), keyspace="cvs", plan=world.case.plan)  # type: ignore[arg-type]
+    return ViewReader(Session(world, between), keyspace="cvs", plan_of=lambda _: world.case.plan)  # type: ignore[arg-type]
 
 
 def shown(world: World, rows: Any) -> dict[Any, Any]:
