@@ -11,7 +11,7 @@ from cassandra.query import BatchStatement, BatchType
 
 from bench_pipeline.place import Bench, cpu_seconds
 
-ROWS, A_BATCH, PARTITIONS = 20_000, 100, 10
+ROWS, A_BATCH, PARTITIONS = 10_000, 100, 10
 IN_FLIGHT = 16
 
 

@@ -1,13 +1,13 @@
 """The control row as a reader sees it: which epoch is committed, and how far the base is in it."""
 
-from cassandra import InvalidRequest, OperationTimedOut
-from cassandra.cluster import NoHostAvailable
+from cassandra import InvalidRequest
 
 from cvs.errors import StoreError
 from cvs.model.layout import quoted
 from cvs.model.signature import Signature
 from cvs.programs.epoch import CONTROL_BUCKET, CONTROL_TABLE, Control, control_of
 from cvs.programs.stage_bucket import SENTINEL, BucketRead, StateRow
+from cvs.store.outcomes import UNANSWERED
 from cvs.store.session import CassandraSession
 
 
@@ -22,7 +22,7 @@ def read_control(session: CassandraSession, keyspace: str, *, serial: bool = Fal
             where=f"{quoted(keyspace)}.{CONTROL_TABLE}",
             next_step="start one with `cvs run`, or name its state keyspace",
         ) from refusal
-    except (NoHostAvailable, OperationTimedOut) as failure:  # also: a table that is just being made
+    except UNANSWERED as failure:  # also: a table that is just being made
         raise StoreError(
             "the cluster does not answer for the control row",
             where=keyspace,

@@ -13,6 +13,7 @@ from cvs.model.stages import Plan, Publication, Typed
 
 GC_GRACE_SECONDS = 864_000
 MAX_NAME = 48  # because Cassandra refuses longer table names
+_COLLECTION = re.compile(r"(list|set|map)\s*<")
 _PLAIN = re.compile(r"[a-z][a-z0-9_]*\Z")
 _RESERVED = frozenset(
     re.findall(
@@ -78,10 +79,16 @@ def delta_table(keyspace: str, base: str) -> TableLayout:
 
 
 def published_table(publication: Publication) -> TableLayout:
-    """Return the layout of a published table: exactly the declared columns and key, nothing else."""
+    """Return the layout of a published table: exactly the declared columns and key, nothing else.
+
+    Collections are frozen: a list put twice would have its elements twice, since Cassandra names each anew.
+    """
     return TableLayout(
         name=publication.table,
-        columns=publication.columns,
+        columns=tuple(
+            (name, f"frozen<{kind}>" if _COLLECTION.match(kind) else kind)
+            for name, kind in publication.columns
+        ),
         partition_key=publication.partition_key,
         clustering=publication.clustering,
         comment=f"cvs view {publication.view}: written by cvs alone",

@@ -47,6 +47,9 @@ def _no_host_was_asked(error: BaseException) -> bool:
 
 BEFORE_SENDING = (pool.NoConnectionsAvailable, connection.ConnectionBusy)
 
+UNANSWERED = (cassandra.DriverException, cluster.NoHostAvailable, connection.ConnectionException, OSError)
+"""What the driver raises where no answer came: what means the same however often it is asked may be asked again."""
+
 UNKNOWN_TO_US = Rule(
     fits=lambda _error: True,
     kind=OutcomeKind.UNKNOWN,

@@ -4,7 +4,15 @@ import pytest
 
 from cvs.errors import SpecificationError
 from cvs.model.expressions import Column
-from cvs.model.layout import MAX_NAME, create_statement, delta_table, quoted, state_table, tables
+from cvs.model.layout import (
+    MAX_NAME,
+    create_statement,
+    delta_table,
+    published_table,
+    quoted,
+    state_table,
+    tables,
+)
 from cvs.model.stages import AggregateStage, Edge, Plan, Publication, Zone, inputs
 from cvs.model.views import AggregateColumn, AggregateFunction, BaseTable, Named
 
@@ -50,6 +58,16 @@ def test_the_signature_is_static_and_gc_grace_is_never_zero() -> None:
 def test_a_published_table_has_the_declared_columns_only() -> None:
     body = create_statement(tables(PLAN, "cvs")[2]).split("PRIMARY")[0]
     assert [line.split()[0] for line in body.splitlines()[1:3]] == ["region", "n"]
+
+
+def test_published_collections_are_frozen() -> None:
+    """A replayed put of a list that is not would leave its elements twice."""
+    columns = (("id", "int"), ("a", "list<int>"), ("b", "map<text, set<int>>"), ("c", "frozen<set<text>>"))
+    shown = Publication(
+        view="v", table="v.v", columns=columns, partition_key=("id",), clustering=(), inputs=()
+    )
+    kinds = [kind for _, kind in published_table(shown).columns]
+    assert kinds == ["int", "frozen<list<int>>", "frozen<map<text, set<int>>>", "frozen<set<text>>"]
 
 
 def test_long_names_are_cut_and_stay_different() -> None:
