@@ -12,11 +12,13 @@ FOUND_WITHIN = 60
 NONE_IN = 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("found", HAZARDS, ids=lambda hazard: hazard.rule)
 def test_a_rule_turned_off_shows_its_violation(found: Hazard) -> None:
     assert any(found.violation in violations(run(found, s, off=True), found) for s in range(FOUND_WITHIN))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("found", HAZARDS, ids=lambda hazard: hazard.rule)
 def test_with_all_rules_on_nothing_is_violated(found: Hazard) -> None:
     for seed in range(NONE_IN):

@@ -110,6 +110,7 @@ def test_a_users_test_asserts_its_levels_in_three_lines(cvs_views, tmp_path: Pat
     assert found.held, found
 
 
+@pytest.mark.slow
 def test_the_command_answers_per_view_and_its_history_is_judged_alike(capsys, tmp_path: Path) -> None:
     (tmp_path / "views.sql").write_text(BY_CITY)
     (tmp_path / "schema.cql").write_text(SCHEMA)
