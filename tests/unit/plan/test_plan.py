@@ -20,6 +20,9 @@ from cvs.plan.maintenance import Choices, maintenance_plan
 from cvs.plan.sql import parse_views
 from cvs.plan.statistics import Known, Statistics, Weights, selectivity
 from cvs.programs.predicted import predicted
+from cvs.programs.stage_bucket import ReadBucket
+from cvs.programs.stage_memory import MemoryDoor
+from tests.plan.programs_run import ProgramsRun
 
 SCHEMA = """
 CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
@@ -331,3 +334,25 @@ def test_pieces_of_a_disjunction_count_twice_what_full_cells_count_once() -> Non
     assert both > 0
     assert paper == wanted + both
     assert ours == wanted
+
+
+def test_stages_beside_each_other_are_read_in_one_round() -> None:
+    """A zone of many stages costs one read a bucket, as it costs one test-and-set."""
+    plan = plan_of(
+        *(f"SELECT region, SUM(total) AS s FROM orders WHERE id > {n} GROUP BY region" for n in range(3))
+    )
+    (zone,) = plan.zones
+    assert len(zone.stages) == 3
+    reads: list[ReadBucket] = []
+
+    class Counting(MemoryDoor):
+        def answer(self, request):
+            reads.extend([request] if isinstance(request, ReadBucket) else [])
+            return super().answer(request)
+
+    run = ProgramsRun(plan)
+    run.door = Counting()
+    columns = [name for name, _ in TABLES["shop.orders"].columns]
+    row = {"customer": 1, "id": 9, "region": "Graz", "total": 5}
+    run.epoch({"shop.orders": Counter([tuple(row.get(name) for name in columns)])})
+    assert len(reads) == run.test_and_sets == 1
