@@ -16,20 +16,24 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from cvs.embedded.cluster import EmbeddedCluster
 from cvs.model.outcome import OutcomeKind
 from cvs.model.signature import Signature
+from cvs.model.stages import Plan
 from cvs.model.views import BaseTable
 from cvs.plan.maintenance import Choices, maintenance_plan
 from cvs.plan.sql import parse_views
 from cvs.plan.statistics import Weights
 from cvs.programs.stage_bucket import ReadBucket, SetBucket, StateRow
 from cvs.programs.stage_delta import PutImages, ReadImages
+from cvs.programs.stage_memory import MemoryDoor
 from cvs.programs.stage_publish import PutRows
 from cvs.store.session import CassandraSession, ClusterAddress
 from cvs.stream.door import CassandraDoor
@@ -38,6 +42,7 @@ from tests.plan.programs_run import ProgramsRun
 
 BUCKETS = 64
 MANY = 100
+SECONDS = 1.5
 ROUNDS = 4  # and one before them that warms up and is thrown away
 TABLE = BaseTable(
     name="calibrate.t",
@@ -54,36 +59,30 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+PLAN = maintenance_plan(parse_views(VIEWS, [TABLE], keyspace="calibrate"), [TABLE], Choices(buckets=BUCKETS))
+NAMES = Names(keyspace="calibrate_state")
+
+
 @dataclass
 class Calibration:
-    """One node, one plan's tables, and how far their epochs are."""
+    """A door to one plan's tables, how to ask for the CPU seconds spent, and how far the epochs are."""
 
-    session: CassandraSession
-    pid: int
+    door: Callable[[list[Any]], list[Any]]
+    cpu: Callable[[], float]
     epoch: int = 0
-
-    def __post_init__(self) -> None:
-        replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
-        self.session.define(f"CREATE KEYSPACE calibrate WITH replication = {replication}")
-        self.plan = maintenance_plan(
-            parse_views(VIEWS, [TABLE], keyspace="calibrate"), [TABLE], Choices(buckets=BUCKETS)
-        )
-        self.names = Names(keyspace="calibrate_state")
-        create(self.session, self.plan, self.names)
-        publications = {p.table: p for p in self.plan.publications}
-        self.door = CassandraDoor(self.session, keyspace=self.names.keyspace, publications=publications)
-        self.state, self.delta = self.names.state(self.plan.zones[0].name), self.names.delta(TABLE.name)
-        self.signatures = [Signature(incarnation=1)] * BUCKETS
+    signatures: list[Signature] = field(default_factory=lambda: [Signature(incarnation=1)] * BUCKETS)
+    state: str = NAMES.state(PLAN.zones[0].name)
+    delta: str = NAMES.delta(TABLE.name)
 
     def spent(self, work: Callable[[], int]) -> float:
         """Return CPU milliseconds a unit: the median of some rounds of about a second."""
         each = []
         for number in range(ROUNDS + 1):
-            before, units, end = cpu_seconds(self.pid) + time.process_time(), 0, time.monotonic() + 1.5
+            before, units, end = self.cpu(), 0, time.monotonic() + SECONDS
             while time.monotonic() < end:
                 units += work()
             if number:
-                each.append((cpu_seconds(self.pid) + time.process_time() - before) * 1000 / units)
+                each.append((self.cpu() - before) * 1000 / units)
         return statistics.median(each)
 
     def test_and_sets(self, rows: int) -> int:
@@ -168,12 +167,63 @@ def compute_ms() -> float:
     return (time.process_time() - before) * 1000 / (len(rows) * 10)
 
 
-def calibrated(cluster: EmbeddedCluster) -> tuple[Weights, CassandraSession]:
-    """Measure the weights on a running cluster; the session stays open."""
-    session = CassandraSession(ClusterAddress(contact_points=cluster.contact_points))
-    process = cluster.nodes[0].process
-    assert process is not None
-    return Calibration(session, process.pid).weights(), session
+class OnNode:
+    """Plans kept on a real node: CPU time is the node's and this process's."""
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self.session = CassandraSession(ClusterAddress(contact_points=cluster.contact_points))
+        process = cluster.nodes[0].process
+        assert process is not None
+        self.pid = process.pid
+        self.spaces: list[str] = []
+        self._keyspace("calibrate")
+        create(self.session, PLAN, NAMES)
+        self.weights = Calibration(self._door(PLAN, NAMES), self.cpu).weights()
+        self._keyspace("tpch")
+
+    def cpu(self) -> float:
+        return cpu_seconds(self.pid) + time.process_time()
+
+    def run(self, plan: Plan) -> ProgramsRun:
+        names = Names(keyspace=f"order_{uuid4().hex[:8]}")
+        create(self.session, plan, names)
+        self.spaces.append(names.keyspace)
+        return ProgramsRun(plan, self._door(plan, names), {z.name: names.state(z.name) for z in plan.zones})
+
+    def clear(self) -> None:
+        for space in (*self.spaces, "tpch"):
+            self.session.define(f"DROP KEYSPACE {space}")
+        self.spaces.clear()
+        self._keyspace("tpch")
+
+    def _keyspace(self, name: str) -> None:
+        replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+        self.session.define(f"CREATE KEYSPACE {name} WITH replication = {replication}")
+
+    def _door(self, plan: Plan, names: Names) -> CassandraDoor:
+        shown = {publication.table: publication for publication in plan.publications}
+        return CassandraDoor(self.session, keyspace=names.keyspace, publications=shown)
+
+
+class InMemory:
+    """Plans kept on dictionaries: what the stage programs themselves cost."""
+
+    def __init__(self) -> None:
+        self.cpu = time.process_time
+        self.weights = Calibration(self._door(PLAN), self.cpu).weights()
+
+    def run(self, plan: Plan) -> ProgramsRun:
+        return ProgramsRun(plan, self._door(plan))
+
+    def clear(self) -> None:
+        """Nothing is left: dictionaries go by themselves."""
+
+    def _door(self, plan: Plan) -> MemoryDoor:
+        return MemoryDoor(
+            keys={
+                p.table: tuple([n for n, _ in p.columns].index(k) for k in p.key) for p in plan.publications
+            }
+        )
 
 
 def main() -> None:
@@ -183,10 +233,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the weights to this file")
     given = parser.parse_args()
     with EmbeddedCluster(size=1) as cluster:
-        found, session = calibrated(cluster)
-        session.close()
+        node = OnNode(cluster)
+        node.session.close()
     text = json.dumps(
-        {k: round(v, 4) if isinstance(v, float) else v for k, v in asdict(found).items()}, indent=1
+        {k: round(v, 4) if isinstance(v, float) else v for k, v in asdict(node.weights).items()}, indent=1
     )
     print(text)
     if given.out:

@@ -84,6 +84,18 @@ class _Work:
     keys: float  # different values of its key
 
 
+def _times(zone: Zone) -> dict[str, int]:
+    """Return how often each stage of a zone is read and computed: once more for each stage that waits for it in turn.
+
+    What a stage needs is known when those it reads have computed; then all is read again with it, and computed.
+    """
+    depths: dict[str, int] = {}
+    for stage in zone.stages:
+        depths[stage.name] = 1 + max((depths.get(edge.source, 0) for edge in inputs(stage)), default=0)
+    deepest = max(depths.values())
+    return {name: deepest - depth + 1 for name, depth in depths.items()}
+
+
 class _Estimate:
     def __init__(self, plan: Plan, statistics: Statistics, weights: Weights) -> None:
         self.plan, self.statistics, self.weights = plan, statistics, weights
@@ -127,17 +139,18 @@ class _Estimate:
                 keys = max(keys, work.keys)
                 outside = {b: max(outside[b], work.changes.get(b, 0.0)) for b in self.bases}
         rounds = self.rounds(outside, keys, zone)
+        again = _times(zone)
         return [
-            self.stage(stage, work, rounds if number == 0 else dict.fromkeys(rounds, 0.0))
+            self.stage(stage, work, rounds if number == 0 else dict.fromkeys(rounds, 0.0), again[stage.name])
             for number, (stage, work) in enumerate(zip(zone.stages, works, strict=True))
         ]
 
-    def stage(self, stage: Stage, work: _Work, rounds: Mapping[str, float]) -> StageCost:
+    def stage(self, stage: Stage, work: _Work, rounds: Mapping[str, float], times: int) -> StageCost:
         ms = {
             base: work.written[base] * self.weights.state_row
-            + work.looked[base] * self.weights.read_row
+            + work.looked[base] * self.weights.read_row * times
             + rounds.get(base, 0.0) * self.weights.test_and_set
-            + (count + work.output[base]) * self.weights.compute_row
+            + (count + work.output[base]) * self.weights.compute_row * times
             for base, count in work.changes.items()
         }
         return StageCost(

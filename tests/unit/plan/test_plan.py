@@ -240,6 +240,17 @@ def test_few_groups_silence_what_follows_them() -> None:
     assert many.stages[1].changes["shop.orders"] > 1
 
 
+def test_a_deep_zone_reads_again_what_its_later_stages_wait_for() -> None:
+    """Merged, one test-and-set less; but the join is read and computed once more for the groups above it."""
+    query = "SELECT c.id, COUNT(*) AS n FROM orders o JOIN customers c ON o.customer = c.id GROUP BY c.id"
+    merged, apart = plan_of(query), plan_of(query, choices=Choices(merge_zones=False))
+    assert [len(zone.stages) for zone in merged.zones] == [2]
+    computing = Weights(test_and_set=0.0)
+    setting = Weights(test_and_set=100.0)
+    assert plan_cost(merged, None, computing).total_ms > plan_cost(apart, None, computing).total_ms
+    assert plan_cost(merged, None, setting).total_ms < plan_cost(apart, None, setting).total_ms
+
+
 def test_explain_wants_to_know_the_base_tables(files: tuple[str, str]) -> None:
     assert run(["explain", files[0]]) == ExitCode.USAGE
 
