@@ -41,7 +41,7 @@ PARTS: dict[str, tuple[str, ...]] = {
 """Part -> what pytest is asked to run; each part takes CVS_EXAMPLES and CVS_SEED from the environment."""
 
 EXAMPLES = {
-    "capture-differential": 125_000,
+    "capture-differential": 50_000,
     "agree": 20_000,
     "properties": 2_000,
     "plans": 2_000,

@@ -166,21 +166,28 @@ class RandomWrites:
         values = [SCALARS[kind](small) for kind in names.values()]
         return ["k", *values[1:]] if len(table.partition) == 1 and values[0] == "" else values
 
-    def _using(self) -> str:
+    def _using(self) -> tuple[str, list[int]]:
+        """Return options as text and their values: bound, so that few statements are prepared for many writes."""
         r = self.random
-        options = []
+        options, values = [], []
         if r.random() < 0.25:
-            options.append(
-                f"TIMESTAMP {r.choice([1, -7, 1_442_880_000_000_000, 1_500_000_000_000_000 + r.randrange(10**9)])}"
-            )
+            options.append("TIMESTAMP ?")
+            late = 1_500_000_000_000_000 + r.randrange(10**9)
+            values.append(r.choice([1, -7, 1_442_880_000_000_000, late]))
         if r.random() < 0.25:
-            options.append(f"TTL {r.choice([3600, 86400, 7])}")
-        return f" USING {' AND '.join(options)}" if options else ""
+            options.append("TTL ?")
+            values.append(r.choice([3600, 86400, 7]))
+        return f" USING {' AND '.join(options)}" if options else "", values
+
+    def _some(self, table: Table, pool: dict[str, str], count: int) -> list[str]:
+        """Choose columns, from a limited number of combinations."""
+        chosen = random.Random(f"{table.name} {len(pool)} {count} {self.random.randrange(12)}")
+        return chosen.sample(list(pool), count)
 
     def _insert(self, table: Table) -> tuple[Any, list[Any]]:
         r = self.random
         names = table.key | table.statics | table.regulars
-        using = "" if r.random() < 0.1 else self._using()
+        using, options = ("", []) if r.random() < 0.1 else self._using()
         condition = " IF NOT EXISTS" if not using and r.random() < 0.05 else ""
         marks = ", ".join("?" * len(names))
         text = f"INSERT INTO {self.keyspace}.{table.name} ({', '.join(names)}) VALUES ({marks}){condition}{using}"
@@ -188,12 +195,12 @@ class RandomWrites:
             r.choice([UNSET_VALUE, None]) if r.random() < 0.4 else self._value(kind)
             for kind in (table.statics | table.regulars).values()
         ]
-        return self._prepare(table, text), self._key(table, table.key) + others
+        return self._prepare(table, text), self._key(table, table.key) + others + options
 
     def _update(self, table: Table) -> tuple[Any, list[Any]]:
         r = self.random
         pool = table.regulars if not table.statics or r.random() < 0.8 else table.statics
-        names = r.sample(list(pool), r.randrange(1, min(4, len(pool)) + 1))
+        names = self._some(table, pool, r.randrange(1, min(4, len(pool)) + 1))
         changes, values = [], []
         for name in names:
             text, found = self._assignment(name, pool[name])
@@ -201,8 +208,9 @@ class RandomWrites:
             values += found
         key = table.partition if pool is table.statics else table.key
         where = " AND ".join(f"{n} = ?" for n in key)
-        text = f"UPDATE {self.keyspace}.{table.name}{self._using()} SET {', '.join(changes)} WHERE {where}"
-        return self._prepare(table, text), values + self._key(table, key)
+        using, options = self._using()
+        text = f"UPDATE {self.keyspace}.{table.name}{using} SET {', '.join(changes)} WHERE {where}"
+        return self._prepare(table, text), options + values + self._key(table, key)
 
     def _assignment(self, name: str, kind: str) -> tuple[str, list[Any]]:
         r = self.random
@@ -217,7 +225,7 @@ class RandomWrites:
         return f"{name} = ?", [r.choice([None, self._value(kind)])]
 
     def _delete_columns(self, table: Table) -> tuple[Any, list[Any]]:
-        names = self.random.sample(list(table.regulars), self.random.randrange(1, 3))
+        names = self._some(table, table.regulars, self.random.randrange(1, 3))
         where = " AND ".join(f"{n} = ?" for n in table.key)
         text = f"DELETE {', '.join(names)} FROM {self.keyspace}.{table.name} WHERE {where}"
         return self._prepare(table, text), self._key(table, table.key)

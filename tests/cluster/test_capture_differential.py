@@ -19,7 +19,7 @@ from tests.java import stock
 
 pytestmark = pytest.mark.cluster
 
-WRITES = int(os.environ.get("CVS_EXAMPLES", "2500"))  # four nightly runs make a million
+WRITES = int(os.environ.get("CVS_EXAMPLES", "2500"))  # ten nightly runs make a million
 SEED = int(os.environ.get("CVS_SEED", "0"))
 SECONDS_MAX = 60 + WRITES // 1000
 
