@@ -30,6 +30,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "specs": ("tests/specs",),
     "specs-larger": ("tests/specs/nightly_larger.py",),
     "capture-differential": ("tests/cluster/test_capture_differential.py",),
+    "capture-members": ("tests/cluster/nightly_capture_members.py",),
 } | {
     f"levels-{shape.name}": tuple(
         f"tests/unit/suite/test_table.py::test_no_run_of_many_falls_below_its_prediction[{cell.name}]"

@@ -77,10 +77,18 @@ class OpenSegment:
         self.had_index = self.had_index or found is not None or self.index_path.exists()
         return found
 
-    def sections(self, marker: int, limit: int) -> Iterator[tuple[int, int]]:
-        """Yield (marker, end) of the sections from `marker` on that end at or below `limit`."""
-        while marker + MARKER_BYTES <= self.size:
-            end = section_end(self.read(marker, MARKER_BYTES), 0, segment=self.number, offset=marker)
+    def sections(self, marker: int, limit: int, *, durable: int | None = None) -> Iterator[tuple[int, int]]:
+        """Yield (marker, end) of the sections from `marker` on that end at or below `limit`.
+
+        A marker at or behind `durable` (the limit, unless said otherwise) may just be being written.
+        """
+        while marker + MARKER_BYTES <= self.size and marker < limit:
+            try:
+                end = section_end(self.read(marker, MARKER_BYTES), 0, segment=self.number, offset=marker)
+            except DamagedSegmentError:
+                if durable is not None and marker >= durable:
+                    return
+                raise
             if end is None or end > limit:
                 return
             if end > self.size:
@@ -235,7 +243,7 @@ class Tail:
         pending: list[Change] = []
         durable = limit if closed or not self._eager else index.durable if index else 0
         try:
-            for start, end in segment.sections(marker, limit):
+            for start, end in segment.sections(marker, limit, durable=durable):
                 data = segment.read(start, end - start)
                 found = self._decoder.decode(
                     data, MARKER_BYTES, len(data), segment=segment.number, base=start

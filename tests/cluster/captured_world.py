@@ -21,6 +21,7 @@ from cvs.capture.folder import FolderFeed
 from cvs.capture.node import NodeConnection
 from cvs.capture.runner import Capture
 from cvs.embedded.node import Node
+from cvs.errors import StoreError
 
 SECONDS_MAX = 120
 FAULTS = (DriverException, OperationTimedOut, NoHostAvailable)
@@ -58,7 +59,7 @@ class Captures:
     def begin(self, node: Node) -> None:
         """Start capturing a node."""
         feed = FolderFeed(self.folder)
-        capture = self.of(node, feed)
+        capture = self._patiently(node, feed)
         stop = threading.Event()
 
         def run() -> None:
@@ -70,6 +71,15 @@ class Captures:
         thread.start()
         self.streams[node.address] = capture.stream
         self._running[node.address] = (stop, thread)
+
+    def _patiently(self, node: Node, feed: FolderFeed) -> Capture:
+        """A node that has just started may let a connection time out on a busy machine."""
+        for _ in range(10):
+            try:
+                return self.of(node, feed)
+            except StoreError:
+                time.sleep(2)
+        return self.of(node, feed)
 
     def of(self, node: Node, feed: FolderFeed, **options: Any) -> Capture:
         connection = NodeConnection(node.address, node.native_port)

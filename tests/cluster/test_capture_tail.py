@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from cassandra import WriteFailure
 from cassandra.cluster import Cluster, Session
 
 from cvs.capture.changes import Change, Kind
@@ -18,16 +19,18 @@ from cvs.capture.node import NodeConnection
 from cvs.capture.runner import Capture
 from cvs.embedded.cluster import EmbeddedCluster
 from cvs.embedded.node import Node
+from cvs.errors import HistoryError
 
 pytestmark = pytest.mark.cluster
 
 SECONDS_MAX = 60
+SMALL = {"commitlog_segment_size": "1MiB", "cdc_total_space": "32MiB"}
 
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[Node]:
     """A node of our own: its segments are deleted, and it is killed."""
-    with EmbeddedCluster(size=1, yaml={"commitlog_segment_size": "1MiB"}) as cluster:
+    with EmbeddedCluster(size=1, yaml=SMALL) as cluster:
         yield cluster.nodes[0]
 
 
@@ -82,16 +85,26 @@ def test_kill_minus_9_of_capture_loses_nothing_and_segments_go(
     writer.start()
     command = [sys.executable, "-m", "cvs", "capture", "--feed", str(tmp_path / "feed")]
     command += ["--node", node.address, "--port", str(node.native_port)]
+    feed = FolderFeed(tmp_path / "feed")
+
+    def position() -> int:
+        try:
+            return sum(feed.head(stream).position for stream in feed.streams())
+        except HistoryError:  # its first head is just being written
+            return 0
+
     try:
-        for pause in (2.5, 3.0, 3.5, 2.7):
+        for pause in (0.0, 0.3, 1.0, 0.1):
+            before = position()
             with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-                time.sleep(pause)
-                process.send_signal(signal.SIGKILL)
+                try:
+                    wait(lambda: position() > before, "capture to come to work")  # noqa: B023
+                    time.sleep(pause)
+                finally:
+                    process.send_signal(signal.SIGKILL)
     finally:
         stop.set()
         writer.join()
-    feed = FolderFeed(tmp_path / "feed")
-    assert feed.streams(), "it never came to work before it was killed"
     capture = capture_of(node, feed)
     wait(lambda: capture.catch_up() == 0 and len(changes_of(feed, "kills")) >= len(written), "all writes")
     ids = [number(change.key) for change in changes_of(feed, "kills") if change.kind == Kind.ROW]
@@ -239,3 +252,47 @@ def test_a_vanished_segment_is_a_gap_that_is_said(node: Node, session: Session, 
     assert second.status().counters["gaps"] == 1
     second.close()
     again.close()
+
+
+def write_until(session: Session, condition: Callable[[], bool]) -> list[int]:
+    """Write large rows until something holds; returns the ids of those acknowledged, the last one first."""
+    insert = session.prepare("INSERT INTO shop.filled (id, body) VALUES (?, ?)")
+    acknowledged: list[int] = []
+    while not condition():
+        assert len(acknowledged) < 1000, "it never held"
+        session.execute(insert, (len(acknowledged), "x" * 200_000))
+        acknowledged.append(len(acknowledged))
+    return acknowledged
+
+
+def test_a_full_folder_is_said_before_writes_are_refused_and_emptied_without_loss(
+    node: Node, session: Session, tmp_path: Path
+) -> None:
+    """The policy of `cdc_block_writes: true`: alarm, then the node refuses; capture drains it, nothing is lost."""
+    session.execute("CREATE TABLE shop.filled (id int PRIMARY KEY, body text) WITH cdc = true")
+    feed = FolderFeed(tmp_path)
+    capture = capture_of(node, feed)
+    capture.catch_up()
+    written = write_until(session, lambda: bool(capture.status().alarm))
+    assert "refuses writes" in capture.status().alarm
+    with pytest.raises(WriteFailure):
+        write_until(session, lambda: False)
+
+    def seen() -> set[int]:
+        capture.catch_up()
+        return {number(c.key) for c in changes_of(feed, "filled") if c.kind == Kind.ROW}
+
+    wait(lambda: seen() >= set(written), "every acknowledged write")
+    assert capture.status().alarm == ""
+    wait(lambda: writes_again(session), "the node to take writes again")
+    assert capture.status().counters.get("gaps", 0) == 0
+    capture.close()
+    feed.close()
+
+
+def writes_again(session: Session) -> bool:
+    try:
+        session.execute("INSERT INTO shop.filled (id) VALUES (-1)")
+    except WriteFailure:
+        return False
+    return True

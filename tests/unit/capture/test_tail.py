@@ -267,3 +267,27 @@ def test_what_eager_mode_loses_when_the_machine_crashes_is_said(
     assert len(kinds) - kinds.count(Kind.GAP) == len(
         decode(data_of(SEGMENT + 1, PAYLOADS[4]), number=SEGMENT + 1)
     )
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_marker_that_is_just_being_written_is_no_damage(
+    folder: Folder, tmp_path: Path, eager: bool
+) -> None:
+    """A node writes the next offset first, its checksum then: whoever reads between sees half a marker."""
+    feed = FolderFeed(tmp_path / "feed")
+    one, two = data_of(SEGMENT, PAYLOADS[0]), data_of(SEGMENT, *PAYLOADS[:2])
+    at = len(one) - 64
+    torn = two[: at + 4] + bytes(4) + two[at + 8 :]
+    folder.put(SEGMENT, torn, str(at))
+    tail = tail_of(folder, feed, eager=eager)
+    tail.step(1)
+    before = tail.head.position
+    assert before == len(decode(one))
+    folder.put(SEGMENT, two, str(len(two) - 64))
+    tail.step(2)
+    assert tail.head.position == len(decode(two)) > before
+    tail.close()
+    folder.put(SEGMENT, torn, str(len(two) - 64))
+    again = tail_of(folder, FolderFeed(tmp_path / "feed2"), eager=eager)
+    with pytest.raises(DamagedSegmentError, match="marker"):
+        again.step(3)
