@@ -1,5 +1,6 @@
 """What an older incarnation left: rows of published tables, published tables of another shape, tables of its own."""
 
+import re
 from collections.abc import Iterable
 
 from cassandra.concurrent import execute_concurrent_with_args
@@ -32,8 +33,10 @@ def renew_published(session: CassandraSession, publication: Publication) -> None
     session.define(create_statement(layout))
 
 
-def _plain(kind: str) -> str:
-    return kind.replace(" ", "")
+def _plain(kind: str) -> tuple[bool, str]:
+    """Return a type so that two spellings of it are equal: `frozen` counts only outside, where it changes the cells."""
+    inside = re.sub(r"frozen|[<> ]", "", kind)
+    return kind.startswith("frozen<"), re.sub(r"\bvarchar\b", "text", inside)
 
 
 def retire_rows(session: CassandraSession, publication: Publication, *, before: int) -> None:
