@@ -71,7 +71,8 @@ def _compared(screen: Console, compared: list[Compared]) -> None:
 def _judged(screen: Console, stage: Stage, views: str) -> bool:
     """Judge the recorded history; print what it says of each view; write the page."""
     history = write_history(stage, views)
-    table = Table("view", "converged", "strong, each record", "refuted", title=f"the judge on {history.name}")
+    columns = ("view", "converged", "strong, each record", "refuted", "strong, whole view in snapshots")
+    table = Table(*columns, title=f"the judge on {history.name}")
     events = [event_of(line) for line in history.read_bytes().splitlines()]
     judgement = judge_events(events, budget=BUDGET)
     proved = True
@@ -81,8 +82,11 @@ def _judged(screen: Console, stage: Stage, views: str) -> bool:
             name: worst(f.verdict for f in findings if f.property == name) for name in ("converged", "strong")
         }
         refuted = sum(f.verdict is Verdict.VIOLATED for f in findings if f.property in said)
-        proved = proved and all(verdict is Verdict.HOLDS for verdict in said.values())
-        table.add_row(view, *(_coloured(verdict) for verdict in said.values()), str(refuted))
+        whole = worst(f.verdict for f in judgement.of("strong", "snapshots") if f.view == view)
+        proved = proved and all(verdict is Verdict.HOLDS for verdict in (*said.values(), whole))
+        table.add_row(
+            view, *(_coloured(verdict) for verdict in said.values()), str(refuted), _coloured(whole)
+        )
     page = history.with_suffix(".html")
     document = summarize(judgement, [{"file": str(history)}], {})
     page.write_text(run_page(judgement, document), encoding="utf-8")

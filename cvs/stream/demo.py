@@ -22,6 +22,7 @@ from cassandra import DriverException
 from cassandra.cluster import NoHostAvailable
 
 from cvs.client.control import read_control
+from cvs.client.snapshot import ViewReader
 from cvs.errors import StoreError
 from cvs.history.codec import event_of, history_bytes
 from cvs.manager.recorder import FileRecorder
@@ -29,8 +30,10 @@ from cvs.model.recompute import recompute
 from cvs.programs.epoch import Control
 from cvs.store.session import CassandraSession, ClusterAddress
 from cvs.stream.certificates import Assembler
+from cvs.stream.readers import SnapshotReader
 from cvs.stream.recipe import recipe_of
-from cvs.stream.shop import KEYSPACE, Writer, create_shop, make_keyspace, views_sql
+from cvs.stream.shop import KEYSPACE, Writer, create_shop, make_keyspace
+from cvs.stream.shop import VIEWS as SHOP_VIEWS
 from cvs.stream.tables import Names
 
 VIEWS = "views"
@@ -45,6 +48,7 @@ class Stage:
 
     folder: Path
     address: ClusterAddress
+    template: str = SHOP_VIEWS
     processes: list["subprocess.Popen[bytes]"] = field(default_factory=list)
     session: CassandraSession = field(init=False)
 
@@ -56,14 +60,24 @@ class Stage:
         """Return a path in the folder."""
         return self.folder / name
 
+    def views_sql(self, views: str = VIEWS) -> str:
+        """Return the views, published into a keyspace."""
+        return self.template.format(views=views)
+
     def start(
         self, *arguments: str, log: str, environment: Mapping[str, str] = MappingProxyType({})
     ) -> "subprocess.Popen[bytes]":
         """Start one command of cvs as a process of its own."""
+        return self.start_command([sys.executable, "-m", "cvs", *arguments], log=log, environment=environment)
+
+    def start_command(
+        self, command: list[str], *, log: str, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> "subprocess.Popen[bytes]":
+        """Start a process of the play."""
         surroundings = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", **environment}
         with self.file(log).open("ab") as out:
             process = subprocess.Popen(
-                [sys.executable, "-m", "cvs", *arguments],
+                command,
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
@@ -99,7 +113,7 @@ class Stage:
             f'[recording]\nfolder = "{self.file(f"log_{views}")}"\n[http]\nport = 0\n'
         )
         text = self.file(f"{views}.sql")
-        text.write_text(views_sql(views))
+        text.write_text(self.views_sql(views))
         log = f"apply-{views}.log"
         arguments = ("apply", str(text), "--settings", str(settings), "--yes", "--whole-feed")
         if self.start(*arguments, log=log).wait() != 0:
@@ -123,9 +137,9 @@ class Stage:
 
 
 @contextmanager
-def on_stage(folder: Path, address: ClusterAddress) -> Iterator[Stage]:
+def on_stage(folder: Path, address: ClusterAddress, *, views: str = SHOP_VIEWS) -> Iterator[Stage]:
     """Open the stage; whatever happens, nothing is left running."""
-    stage = Stage(folder, address)
+    stage = Stage(folder, address, views)
     try:
         wait_for(lambda: _made(stage.session), seconds=READY_SECONDS, what="making the shop's tables")
         yield stage
@@ -168,6 +182,37 @@ class Load:
 
     def stop(self) -> None:
         """Stop writing."""
+        self._stop.set()
+        self._thread.join()
+
+
+@dataclass(slots=True)
+class Readers:
+    """A snapshot reader in the background: what it sees is judged as the whole of each view."""
+
+    stage: Stage
+    views: str = VIEWS
+    pause: float = 0.2
+    _thread: threading.Thread = field(init=False)
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        """Start reading the views that keep state."""
+        stage, names = self.stage, Names(keyspace=f"cvs_{self.views}")
+        recipe, _ = recipe_of(stage.session, stage.views_sql(self.views), names=names, keyspaces=(KEYSPACE,))
+        reader = SnapshotReader(
+            ViewReader(stage.session, keyspace=names.keyspace, plan_of=lambda _: recipe.plan),
+            FileRecorder(stage.file(f"reader_{self.views}.ndjson")),
+        )
+        zones = {stage.name for zone in recipe.plan.zones for stage in zone.stages}
+        shown = [p.view for p in recipe.plan.publications if {e.source for e in p.inputs} <= zones]
+        self._thread = threading.Thread(
+            target=reader.run, args=(shown, self._stop.is_set), kwargs={"pause": self.pause}
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop reading."""
         self._stop.set()
         self._thread.join()
 
@@ -216,7 +261,7 @@ class Compared:
 def compare(stage: Stage, views: str = VIEWS) -> list[Compared]:
     """Recompute every view from the base tables and compare row by row."""
     names = Names(keyspace=f"cvs_{views}")
-    recipe, declared = recipe_of(stage.session, views_sql(views), names=names, keyspaces=(KEYSPACE,))
+    recipe, declared = recipe_of(stage.session, stage.views_sql(views), names=names, keyspaces=(KEYSPACE,))
     base = {name: rows_of(stage.session, name) for name in recipe.definitions}
     tables = {base_table.name: base_table for base_table in recipe.plan.bases}
     found = []
@@ -232,7 +277,7 @@ def compare(stage: Stage, views: str = VIEWS) -> list[Compared]:
 def write_history(stage: Stage, views: str = VIEWS) -> Path:
     """Assemble what writer and pipelines recorded into one history for the judge."""
     names = Names(keyspace=f"cvs_{views}")
-    recipe, declared = recipe_of(stage.session, views_sql(views), names=names, keyspaces=(KEYSPACE,))
+    recipe, declared = recipe_of(stage.session, stage.views_sql(views), names=names, keyspaces=(KEYSPACE,))
     described = [
         (
             view.definition,
@@ -242,7 +287,12 @@ def write_history(stage: Stage, views: str = VIEWS) -> Path:
         for view in declared
     ]
     assembler = Assembler(described, {table.name: table for table in recipe.plan.bases})
-    written = [event_of(line) for line in stage.file("writer.ndjson").read_bytes().splitlines()]
+    written = [
+        event_of(line)
+        for name in ("writer", f"reader_{views}")
+        if (log := stage.file(f"{name}.ndjson")).exists()
+        for line in log.read_bytes().splitlines()
+    ]
     logs = sorted(stage.file(f"log_{views}").glob("*.log"))
     events = assembler.history(written, logs, run=f"demo {views}")
     path = stage.file(f"{views}.ndjson")

@@ -12,6 +12,7 @@ from cvs.stream.demo import (
     VIEWS,
     Compared,
     Load,
+    Readers,
     Stage,
     caught_up,
     compare,
@@ -45,7 +46,7 @@ class Play:
         say(
             f"capture and pipeline ({how}) live after {took:.1f} s; four views: COUNT/SUM/AVG, MIN/MAX, join, join+SUM"
         )
-        load = Load(stage, pause=PAUSE)
+        load, readers = Load(stage, pause=PAUSE), Readers(stage)
         try:
             self._watch(load)
             running.kill()
@@ -79,6 +80,7 @@ class Play:
             self._watch(load)
         finally:
             load.stop()
+            readers.stop()
         self._last_write = load.writer.last_time
         took = wait_for(lambda: caught_up(stage, self._last_write), seconds=SECONDS_MAX, what="catching up")
         say(

@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from cassandra import InvalidRequest
+
 from cvs.history import events as ev
 from cvs.manager.recorder import Recorder
+from cvs.store.outcomes import UNANSWERED
 from cvs.store.session import CassandraSession
 
 KEYSPACE = "shop"
 CITIES = ("Graz", "Linz", "Wien", "Krems")
+RETRY_SECONDS = 0.1
 PRODUCTS = ("anvil", "barrel", "candle", "drum", "easel")
 
 TABLES = (
@@ -50,11 +54,6 @@ def make_keyspace(session: CassandraSession, name: str) -> None:
     """Make a keyspace for one node."""
     replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
     session.define(f"CREATE KEYSPACE IF NOT EXISTS {name} WITH replication = {replication}")
-
-
-def views_sql(keyspace: str) -> str:
-    """Return the views, published into a keyspace."""
-    return VIEWS.format(views=keyspace)
 
 
 @dataclass(slots=True)
@@ -148,4 +147,13 @@ class Writer:
         self.written += 1
 
     def _execute(self, text: str, values: tuple[Any, ...]) -> None:
-        self.session.execute(text, values)
+        """Repeat a write until it is answered: it carries its write time, so it stays the same write."""
+        while True:
+            try:
+                self.session.execute(text, values)
+            except InvalidRequest:
+                raise
+            except UNANSWERED:
+                time.sleep(RETRY_SECONDS)
+            else:
+                return

@@ -10,8 +10,8 @@ CREATE MATERIALIZED VIEW {views}.variety AS
 CREATE MATERIALIZED VIEW {views}.extremes_by_city AS
   SELECT c.city, MIN(o.total) AS smallest, MAX(o.total) AS largest
   FROM shop.orders o JOIN shop.customers c ON o.customer = c.id GROUP BY c.city;
-CREATE MATERIALIZED VIEW {views}.idle_customers AS
-  SELECT id AS customer FROM shop.customers EXCEPT SELECT customer FROM shop.orders;
+CREATE MATERIALIZED VIEW {views}.small_customers AS
+  SELECT id AS customer FROM shop.customers EXCEPT SELECT customer FROM shop.orders WHERE quantity > 7;
 CREATE MATERIALIZED VIEW {views}.buyers_of_both AS
   SELECT customer FROM shop.orders WHERE product = 0 INTERSECT SELECT customer FROM shop.orders WHERE product = 1;
 CREATE MATERIALIZED VIEW {views}.seen AS
