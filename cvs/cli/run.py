@@ -42,6 +42,7 @@ def command(settings_file: str | None, kill_at: int, stop_at: int, without_signa
         log.error(refusal.what, where=refusal.where, next=refusal.next_step)  # noqa: TRY400 -- because it says all
         return refusal.exit_code
     except Exception as fault:
-        log.exception("a mistake of ours", kind=type(fault).__name__)
+        what = f"a mistake of ours: {type(fault).__name__}: {fault}"
+        log.error(what, exc_info=True)
         return ExitCode.OUR_FAULT
     return ExitCode.MET
