@@ -107,7 +107,7 @@ class BoardWatcher:
         self.board.change(watermark=pin.watermark / 1e6, problems=self.problems())
 
     def _view(self, view: WatchedView, pin: Pin, lag_ms: float) -> ViewStatus:
-        state: ViewState = STATES[pin.views.get(view.name, LIVE)]
+        state: ViewState = STATES[pin.views.get(view.name, BUILDING if pin.views else LIVE)]
         if self.paused and state == "live":
             state = "paused"
         count = self.quarantined(view.name)
