@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -296,3 +297,32 @@ def writes_again(session: Session) -> bool:
     except WriteFailure:
         return False
     return True
+
+
+def test_a_node_that_drops_changes_when_full_leaves_a_gap_that_is_said(
+    node: Node, session: Session, tmp_path: Path
+) -> None:
+    """The policy of `cdc_block_writes: false`: writes go on, the oldest changes go, the stream names the gap."""
+    node.settings = replace(node.settings, yaml=SMALL | {"cdc_block_writes": False})
+    node.restart()
+    with Cluster([node.address], port=node.native_port) as cluster:
+        again = cluster.connect()
+        again.execute("INSERT INTO shop.filled (id) VALUES (-2)")
+        feed = FolderFeed(tmp_path)
+        capture = capture_of(node, feed)
+        wait(lambda: capture.catch_up() == 0 and len(changes_of(feed, "filled")) > 0, "the first insert")
+        first = capture.tail.head.source.segment
+        capture.close()
+        feed.close()
+        write_until(again, lambda: not list(node.cdc_raw.glob(f"*-{first}.log")))
+        feed = FolderFeed(tmp_path)
+        capture = capture_of(node, feed)
+        assert "deletes the oldest changes" in capture.status().alarm
+        capture.catch_up()
+        (stream,) = feed.streams()
+        gaps = [c for c in feed.read(stream, 0, 10_000) if c.kind == Kind.GAP]
+        assert [gap.detail for gap in gaps] == [
+            f"segments {first} to {gaps[0].origin[0] - 1} are gone unread"
+        ]
+        capture.close()
+        feed.close()
