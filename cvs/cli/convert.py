@@ -100,7 +100,7 @@ def _events_of_parquet(data: bytes, file: Path) -> Iterable[Any]:
         opened = pq.ParquetFile(io.BytesIO(data))
         for batch in opened.iter_batches(batch_size=parquet.BATCH):
             yield from parquet.events_of(batch)
-    except (pa.ArrowException, OSError) as damage:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as damage:
         raise HistoryError(f"damaged Parquet: {damage}", where=str(file)) from damage
 
 

@@ -153,8 +153,10 @@ def _opened(source: Source) -> Any:
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(pa.BufferReader(source.data))
-    except (pa.ArrowException, OSError) as damage:
+        found = pq.ParquetFile(pa.BufferReader(source.data))
+        _ = found.schema_arrow.names  # because names that are no text show themselves only when they are read
+        return found
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as damage:
         raise HistoryError(f"damaged Parquet: {damage}", where=source.file) from None
 
 
@@ -167,7 +169,7 @@ def _batches(source: Source, at_once: int = 4 * parquet.BATCH, *, columns: bool 
     wanted = parquet.COLUMNS if columns else None
     try:
         yield from opened.iter_batches(batch_size=at_once, columns=wanted)
-    except (pa.ArrowException, OSError) as damage:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as damage:
         raise HistoryError(f"damaged Parquet: {damage}", where=source.file) from None
 
 

@@ -32,7 +32,7 @@ def everything(shop: Shop) -> dict[str, list[Any]]:
         "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?", (space,)
     )
     tables = [f"{space}.{name}" for (name,) in names]
-    assert len(tables) == 3
+    assert len(tables) == 4, "control, quarantine, one DELTA, one zone"
     found = {table: shop.session.execute(f"SELECT * FROM {table}") for table in tables}
     found["shown"] = shop.session.execute(
         f"SELECT city, orders, total, WRITETIME(orders), WRITETIME(total) FROM {shop.space}.by_city"
