@@ -72,7 +72,7 @@ def copy_by_driver(session: CassandraSession) -> None:
     rows = session.driver.execute(
         session.prepared("SELECT id, customer, product, quantity, total FROM shop.orders").bind(())
     )
-    execute_concurrent_with_args(session.driver, put, rows, concurrency=64)
+    execute_concurrent_with_args(session.driver, put, list(rows), concurrency=64)
 
 
 def copy_by_connector(node: Node) -> float:

@@ -50,11 +50,11 @@ def retire_rows(session: CassandraSession, publication: Publication, *, before: 
     others = [quoted(name) for name, _ in publication.columns if name not in publication.key]
     times = "".join(f", maxwritetime({name})" for name in others)
     rows = session.driver.execute(session.prepared(f"SELECT {', '.join(keys)}{times} FROM {table}").bind(()))
-    old = (
+    old = [  # a list, since the driver's own thread would wait for itself to bring the next page
         (before - 1, *row[: len(keys)])
         for row in rows
         if max((at for at in row[len(keys) :] if at is not None), default=0) < before
-    )
+    ]
     where = " AND ".join(f"{key} = ?" for key in keys)
     delete = session.prepared(f"DELETE FROM {table} USING TIMESTAMP ? WHERE {where}")
     execute_concurrent_with_args(session.driver, delete, old, concurrency=IN_FLIGHT)
