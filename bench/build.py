@@ -161,7 +161,7 @@ def main() -> None:
             "copy by the driver": timed(lambda: copy_by_driver(session)),
             "copy by the connector": copy_by_connector(node),
             "one re-keyed view": build(session, node, "one", REKEYED, options.spark),
-            "the four views": build(session, node, "four", shop.views_sql("four"), options.spark),
+            "the four views": build(session, node, "four", shop.VIEWS.format(views="four"), options.spark),
         }
         session.close()
     for name, seconds in found.items():
