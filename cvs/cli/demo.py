@@ -91,7 +91,9 @@ def _judged(screen: Console, stage: Stage, views: str) -> bool:
     document = summarize(judgement, [{"file": str(history)}], {})
     page.write_text(run_page(judgement, document), encoding="utf-8")
     screen.print(table)
-    screen.print(f"        {len(events):,} events; report: {page}; ask more: cvs audit {history}")
+    screen.print(
+        f"        {len(events):,} events; report: {page}; ask more: cvs audit {history} --budget {BUDGET}"
+    )
     return proved
 
 
