@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
-from cvs.cli.output import console, json_option, print_json
+from cvs.cli.output import console, json_option, print_json, talk
 from cvs.errors import ExitCode, SpecificationError
-from cvs.report.audit import BUDGET, audit
-from cvs.report.summary import difference
+from cvs.report.audit import BUDGET, audit, require_levels
+from cvs.report.summary import Document, difference, summarize
 from cvs.report.text import screen
 
 
@@ -41,6 +41,10 @@ from cvs.report.text import screen
 @click.option(
     "--budget", default=BUDGET, show_default=True, type=click.IntRange(1), help="Steps per question."
 )
+@click.option(
+    "--engine", default="local", show_default=True, help="local, or spark: parts of any size in tasks."
+)
+@click.option("--master", default="local[2]", show_default=True, help="Spark master, with --engine spark.")
 @click.option("--diff", is_flag=True, help="Compare the verdicts of two runs.")
 @json_option
 def command(
@@ -54,6 +58,8 @@ def command(
     finding: str | None,
     reference: str,
     budget: int,
+    engine: str,
+    master: str,
     diff: bool,
     as_json: bool,
 ) -> int:
@@ -69,7 +75,14 @@ def command(
     }
     if diff:
         return _diff(runs, options, as_json=as_json)
-    document, _ = audit(runs, **options)  # type: ignore[arg-type]
+    if engine not in ("local", "spark"):
+        raise SpecificationError(f"no engine is called {engine!r}", next_step="local or spark")
+    if engine == "spark" and (start, end) != (None, None):
+        raise SpecificationError("the Spark engine judges whole runs", next_step="--engine local")
+    if engine == "spark":
+        document = _on_spark(runs, expected, reference=reference, budget=budget, master=master, views=views)
+    else:
+        document, _ = audit(runs, **options)  # type: ignore[arg-type]
     code = ExitCode(document["exit_code"])
     if as_json:
         print_json("audit", document, exit_code=code)
@@ -77,6 +90,37 @@ def command(
         text = screen(document, paths=" ".join(map(str, runs)), finding=finding)
         console().print(text, markup=False)
     return code
+
+
+def _on_spark(
+    runs: tuple[Path, ...],
+    expected: dict[str, str],
+    *,
+    reference: str,
+    budget: int,
+    master: str,
+    views: tuple[str, ...],
+) -> Document:
+    """Judge in Spark's tasks, with a progress line on a terminal."""
+    from cvs.stream import audit as engine
+    from cvs.stream.spark import spark_session
+
+    if reference != "writers" or views:
+        raise SpecificationError(
+            "the Spark engine judges all views, by the writers' own log", next_step="--engine local"
+        )
+    require_levels(expected)
+    session = spark_session(master)
+    try:
+        with talk().status("starting") as status:
+
+            def progress(done: int, known: int) -> None:
+                status.update(f"{done:,} of {known:,} tasks")
+
+            judgement = engine.audit(session, runs, budget=budget, progress=progress)
+    finally:
+        session.stop()
+    return summarize(judgement, [{"file": str(run)} for run in runs], expected)
 
 
 def _diff(runs: tuple[Path, ...], options: dict[str, object], *, as_json: bool) -> int:

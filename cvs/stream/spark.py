@@ -5,6 +5,8 @@ epoch is made of is pinned in Cassandra. A micro-batch costs 50-160 ms whatever 
 epochs for a whole turn; the checkpoint folder may be lost at any time (H5).
 """
 
+import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -32,6 +34,7 @@ LIGHT = {
 
 def spark_session(master: str = "local[2]", **settings: str) -> SparkSession:
     """Start (or find) a session with what a small pipeline needs."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # because tasks need what we are installed beside
     builder = SparkSession.builder.master(master).appName("cvs")
     for name, value in {**LIGHT, **settings}.items():
         builder = builder.config(name, value)

@@ -188,3 +188,14 @@ def test_test_and_sets_can_be_judged_by_others(bad_run: Path, capsys: Output) ->
     capsys.readouterr()
     assert run(["audit", str(edn), "--json"]) == ExitCode.MET
     assert json.loads(capsys.readouterr().out)["result"]["linearizability"] == "holds"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--engine", "abacus"], ["--engine", "spark", "--to", "1"], ["--engine", "spark", "--view", "v"]],
+)
+def test_what_an_engine_cannot_do_is_said_before_it_starts(
+    arguments: list[str], good_run: Path, capsys: Output
+) -> None:
+    assert run(["audit", str(good_run), *arguments]) == ExitCode.USAGE
+    assert "next:" in capsys.readouterr().err
