@@ -6,7 +6,7 @@ what was read a snapshot: a row may have been collected, or moved on twice, unde
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,11 @@ from cvs.model.cql_type import CqlType, parse_type
 from cvs.model.layout import quoted, state_table
 from cvs.model.stages import Plan, Publication
 from cvs.model.types import native, normal, normal_row
-from cvs.programs.stage_bucket import SENTINEL, Bag, State
+from cvs.programs.epoch import Control
+from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, StateRow, drive
 from cvs.programs.stage_codec import beyond, pack_key
 from cvs.programs.stage_publish import PublishCompute
+from cvs.programs.stage_snapshot import MovedOnError, SnapshotReader
 from cvs.programs.stage_zone import ZoneCompute
 from cvs.store.session import CassandraSession
 
@@ -29,10 +31,6 @@ PAUSE_SECONDS = 0.02
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
-
-
-class MovedOnError(Exception):
-    """The pipeline committed, or went two epochs on, while a snapshot was being read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +53,20 @@ class Snapshot:
 class _Kept:
     """A plan made ready to be read: what one incarnation keeps."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.publications = {it.view: PublishCompute(it, plan) for it in plan.publications}
-        self.zones = {
-            stage.name: zone
-            for zone in (ZoneCompute(z, plan) for z in plan.zones)
-            for stage in zone.zone.stages
+    def __init__(self, plan: Plan, *, keyspace: str, incarnation: int) -> None:
+        zones = [ZoneCompute(zone, plan) for zone in plan.zones]
+        tables = {zone.name: state_table(keyspace, f"{zone.name}_{incarnation}").name for zone in zones}
+        self.readers = {
+            it.view: SnapshotReader(PublishCompute(it, plan), zones, tables) for it in plan.publications
         }
 
-    def publication(self, view: str) -> PublishCompute:
-        if view not in self.publications:
+    def reader(self, view: str) -> SnapshotReader:
+        if view not in self.readers:
             raise SpecificationError(
                 f"this pipeline keeps no view {view}",
-                next_step=f"it keeps {', '.join(sorted(self.publications))}",
+                next_step=f"it keeps {', '.join(sorted(self.readers))}",
             )
-        return self.publications[view]
+        return self.readers[view]
 
 
 class ViewReader:
@@ -98,7 +95,8 @@ class ViewReader:
 
     def _kept(self, incarnation: int) -> _Kept:
         if incarnation not in self._lives:
-            self._lives = {incarnation: _Kept(self._plan_of(incarnation))}
+            plan = self._plan_of(incarnation)
+            self._lives = {incarnation: _Kept(plan, keyspace=self._keyspace, incarnation=incarnation)}
         return self._lives[incarnation]
 
     def _snapshot(self, view: str, key: Key | None, attempts: int) -> Snapshot:
@@ -111,7 +109,7 @@ class ViewReader:
                     next_step="`cvs status` says how far it is",
                 )
             try:
-                rows = self._rows(view, key, first.committed, first.signature.incarnation)
+                rows = self._rows(view, key, first)
             except MovedOnError:
                 time.sleep(PAUSE_SECONDS)
                 continue
@@ -124,18 +122,11 @@ class ViewReader:
 
     def read(self, view: str, *key: Any, snapshot: bool = True) -> Row | None:
         """Return the row with a whole primary key; without `snapshot` it is what plain CQL shows."""
-        incarnation = read_control(self._session, self._keyspace).signature.incarnation
-        publication = self._kept(incarnation).publication(view).publication
-        types, names = _types(publication), publication.key
-        if len(key) != len(names):
-            raise SpecificationError(
-                f"{len(key)} values for the key of {view}", next_step=f"give {', '.join(names)}"
-            )
-        normals = tuple(normal(types[name], value) for name, value in zip(names, key, strict=True))
         if snapshot:
-            rows = self._snapshot(view, normals, ATTEMPTS).rows
-            return next((row for found, row in rows.items() if pack_key(found) == pack_key(normals)), None)
-        return self._plain(publication, normals)
+            return next(iter(self._snapshot(view, key, ATTEMPTS).rows.values()), None)
+        incarnation = read_control(self._session, self._keyspace).signature.incarnation
+        publication = self._kept(incarnation).reader(view).publication.publication
+        return self._plain(publication, _normal_key(publication, key))
 
     def _plain(self, publication: Publication, key: Key) -> Row | None:
         types = _types(publication)
@@ -167,46 +158,44 @@ class ViewReader:
                 )
             time.sleep(PAUSE_SECONDS)
 
-    def _rows(self, view: str, key: Key | None, epoch: int, incarnation: int) -> dict[Key, Row]:
-        """Return the view's rows as of an epoch; with a key, perhaps only some of them, that one surely."""
-        kept = self._kept(incarnation)
-        publication = kept.publication(view)
-        contents: dict[str, Bag] = {}
-        for edge in publication.publication.inputs:
-            zone = kept.zones.get(edge.source)
-            if zone is None:
-                raise SpecificationError(
-                    f"{view} has one row a base row: it keeps no state to take a snapshot of",
-                    next_step="read it with snapshot=False: each row is strong by itself",
-                )
-            known = {} if key is None else publication.known(edge, key)
-            contents[edge.source] = self._contents(zone, edge.source, known, epoch, incarnation)
-        names = [name for name, _ in publication.publication.columns]
-        rows = (row for row, _ in publication.rows(contents))
-        found = {publication.key_of(row): dict(zip(names, row, strict=True)) for row in rows}
-        # a key with a null is no row of Cassandra
-        return {name: row for name, row in found.items() if None not in name}
+    def _rows(self, view: str, key: Key | None, control: Control) -> dict[Key, Row]:
+        """Return the view's rows as of the committed epoch, or the one with a key."""
+        reader = self._kept(control.signature.incarnation).reader(view)
+        publication = reader.publication.publication
+        wanted = None if key is None else _normal_key(publication, key)
+        if not reader.possible:
+            raise SpecificationError(
+                f"{view} has one row a base row: it keeps no state to take a snapshot of",
+                next_step="read it with snapshot=False: each row is strong by itself",
+            )
 
-    def _contents(
-        self, zone: ZoneCompute, stage: str, known: Mapping[str, Any], epoch: int, incarnation: int
-    ) -> Bag:
-        place = zone.place(stage, known) if known else None
-        buckets = range(zone.zone.buckets) if place is None else (place[0],)
-        prefixes = () if place is None else place[1]
-        table = state_table(self._keyspace, f"{zone.name}_{incarnation}").name
-        text = f"SELECT row, now, row_epoch, alive, before, alive_before FROM {table} WHERE bucket = ?"
-        found = Bag()
-        for bucket in buckets:
-            if prefixes:
-                reads: list[tuple[str, tuple[Any, ...]]] = [
-                    (f"{text} AND row >= ? AND row < ?", (bucket, p, beyond(p))) for p in prefixes
-                ]
-            else:
-                reads = [(text, (bucket,))]
-            rows = (row for statement, values in reads for row in self._read(statement, values))
-            state = State(rows=_as_of(rows, epoch), keys=set(), prefixes=set(), everything=True)
-            found.extend(zone.contents(state)[stage])
-        return found
+        def answers(requests: list[ReadBucket]) -> list[BucketRead]:
+            return [BucketRead(signature=control.signature, rows=self._bucket(it)) for it in requests]
+
+        found = drive(reader.rows(control.committed, key=wanted), answers)
+        names = [name for name, _ in publication.columns]
+        return {
+            name: dict(zip(names, row, strict=True))
+            for name, row in found.items()
+            if None not in name  # because such a key is no row of Cassandra
+            and (wanted is None or pack_key(name) == pack_key(wanted))
+        }
+
+    def _bucket(self, request: ReadBucket) -> dict[bytes, StateRow]:
+        """Read rows of a bucket; pages of several moments do no harm, since every row says its epoch."""
+        text = (
+            f"SELECT row, now, row_epoch, alive, before, alive_before FROM {request.table} WHERE bucket = ?"
+        )
+        reads: list[tuple[str, tuple[Any, ...]]] = [
+            (f"{text} AND row >= ? AND row < ?", (request.bucket, prefix, beyond(prefix)))
+            for prefix in request.prefixes
+        ] or [(text, (request.bucket,))]
+        return {
+            key: StateRow(now=now, epoch=epoch, alive=alive, before=before, alive_before=alive_before)
+            for statement, values in reads
+            for key, now, epoch, alive, before, alive_before in self._read(statement, values)
+            if key not in (None, SENTINEL)
+        }
 
     def _read(self, statement: str, values: tuple[Any, ...]) -> list[Any]:
         try:
@@ -219,15 +208,11 @@ def _types(publication: Publication) -> dict[str, CqlType]:
     return {name: parse_type(kind) for name, kind in publication.columns}
 
 
-def _as_of(stored: Iterable[tuple[Any, ...]], epoch: int) -> dict[bytes, bytes]:
-    """Return rows as they stood at an epoch: a row that the next one wrote is read as it was before."""
-    rows: dict[bytes, bytes] = {}
-    for key, now, at, alive, before, alive_before in stored:
-        if key in (None, SENTINEL):
-            continue
-        if at > epoch + 1:
-            raise MovedOnError
-        shown, there = (now, alive) if at <= epoch else (before, alive_before)
-        if there:
-            rows[key] = shown
-    return rows
+def _normal_key(publication: Publication, key: Key) -> Key:
+    """Return a key with its values as the state has them; one with too few or too many is refused."""
+    types, names = _types(publication), publication.key
+    if len(key) != len(names):
+        raise SpecificationError(
+            f"{len(key)} values for the key of {publication.view}", next_step=f"give {', '.join(names)}"
+        )
+    return tuple(normal(types[name], value) for name, value in zip(names, key, strict=True))

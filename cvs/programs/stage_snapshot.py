@@ -10,11 +10,12 @@ from typing import Any
 
 from cvs.programs.epoch import read_control
 from cvs.programs.stage_bucket import SENTINEL, Bag, BucketRead, ReadBucket, State
-from cvs.programs.stage_codec import Values
+from cvs.programs.stage_codec import Value, Values
 from cvs.programs.stage_publish import PublishCompute
 from cvs.programs.stage_zone import ZoneCompute
 
 SnapshotMachine = Generator[list[Any], list[Any], dict[Values, Values] | None]
+RowsMachine = Generator[list[ReadBucket], list[BucketRead], dict[Values, Values]]
 
 
 class MovedOnError(Exception):
@@ -30,7 +31,7 @@ class SnapshotReader:
         """`tables`: zone -> state table."""
         self.publication = publication
         of_stage = {stage.name: zone for zone in zones for stage in zone.zone.stages}
-        sources = [edge.source for edge in publication.publication.inputs]
+        sources = dict.fromkeys(edge.source for edge in publication.publication.inputs)
         self.possible = all(source in of_stage for source in sources)
         self._sources = [(s, of_stage[s], tables[of_stage[s].name]) for s in sources if s in of_stage]
 
@@ -38,22 +39,44 @@ class SnapshotReader:
         """Read bucket by bucket; None: the pipeline moved on, or the view keeps no state to read."""
         if not self.possible:
             return None
-        control = yield from read_control()
-        epoch = control.committed
-        contents: dict[str, Bag] = {}
-        for source, zone, table in self._sources:
-            bag = contents[source] = Bag()
-            for bucket in range(zone.zone.buckets):
-                (found,) = yield [ReadBucket(table=table, bucket=bucket, everything=True)]
-                try:
-                    rows = _as_of(found, epoch, strict=reread)
-                except MovedOnError:
-                    return None
-                state = State(rows=rows, keys=set(), prefixes=set(), everything=True)
-                bag.extend(zone.contents(state)[source])
+        epoch = (yield from read_control()).committed
+        try:
+            rows = yield from self.rows(epoch, strict=reread)
+        except MovedOnError:
+            return None
         if reread and (yield from read_control()).committed != epoch:
             return None
+        return rows
+
+    def rows(self, epoch: int, *, key: Values | None = None, strict: bool = True) -> RowsMachine:
+        """Return the view's rows as of an epoch; with a key, perhaps only some of them, that one surely.
+
+        They are a snapshot only if the epoch still is the committed one afterwards.
+        """
+        contents: dict[str, Bag] = {}
+        for source, zone, table in self._sources:
+            known = {} if key is None else self._known(source, key)
+            place = zone.place(source, known) if known else None
+            buckets, prefixes = (range(zone.zone.buckets), ()) if place is None else ((place[0],), place[1])
+            bag = contents[source] = Bag()
+            for bucket in buckets:
+                (found,) = yield [
+                    ReadBucket(table=table, bucket=bucket, prefixes=prefixes, everything=not prefixes)
+                ]
+                rows = _as_of(found, epoch, strict=strict)
+                state = State(rows=rows, keys=set(), prefixes=set(), everything=True)
+                bag.extend(zone.contents(state)[source])
         return {self.publication.key_of(row): row for row, _ in self.publication.rows(contents)}
+
+    def _known(self, source: str, key: Values) -> dict[str, Value]:
+        """Return what a key says of a source's columns, where all edges from it say the same."""
+        edges = (edge for edge in self.publication.publication.inputs if edge.source == source)
+        first, *others = (self.publication.known(edge, key) for edge in edges)
+        return {
+            name: value
+            for name, value in first.items()
+            if all(name in other and other[name] is value for other in others)
+        }
 
 
 def _as_of(found: BucketRead, epoch: int, *, strict: bool) -> dict[bytes, bytes]:

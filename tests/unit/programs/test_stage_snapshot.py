@@ -1,0 +1,55 @@
+"""Where a snapshot of one row looks for it."""
+
+from cvs.model.expressions import Column
+from cvs.model.signature import Signature
+from cvs.model.stages import DistinctStage, Edge, Plan, Publication, Zone
+from cvs.model.views import BaseTable, Named
+from cvs.programs.stage_bucket import BucketRead, ReadBucket, drive
+from cvs.programs.stage_publish import PublishCompute
+from cvs.programs.stage_snapshot import SnapshotReader
+from cvs.programs.stage_zone import ZoneCompute
+
+BASE = BaseTable(name="t", columns=(("a", "int"), ("b", "int")), partition_key=("a",))
+TYPED = (("a", "int"), ("b", "int"))
+BUCKETS = 4
+
+
+def edge(source: str, *names: str) -> Edge:
+    columns = zip(("a", "b"), names, strict=True)
+    return Edge(source=source, columns=tuple(Named(name=to, expression=Column(of)) for to, of in columns))
+
+
+def asked_for(*edges: Edge) -> list[ReadBucket]:
+    """Return what is read for the row (1, 2) of a view that takes rows of one stage over these edges."""
+    stage = DistinctStage(name="d", inputs=(edge("t", "a", "b"),), output=TYPED)
+    publication = Publication(
+        view="v", table="k.v", inputs=edges, columns=TYPED, partition_key=("a",), clustering=(("b", False),)
+    )
+    plan = Plan(
+        bases=(BASE,),
+        zones=(Zone(name="z", stages=(stage,), buckets=BUCKETS),),
+        publications=(publication,),
+    )
+    zones = [ZoneCompute(zone, plan) for zone in plan.zones]
+    reader = SnapshotReader(PublishCompute(publication, plan), zones, {"z": "z"})
+    asked: list[ReadBucket] = []
+
+    def nothing(requests: list[ReadBucket]) -> list[BucketRead]:
+        asked.extend(requests)
+        return [BucketRead(signature=Signature(incarnation=1, version=0), rows={}) for _ in requests]
+
+    assert drive(reader.rows(0, key=(1, 2)), nothing) == {}
+    return asked
+
+
+def test_a_key_that_is_the_stages_own_asks_for_one_row() -> None:
+    (only,) = asked_for(edge("d", "a", "b"))
+    assert not only.everything
+    assert len(only.prefixes) == 1
+
+
+def test_edges_of_one_source_that_disagree_about_the_key_ask_for_everything() -> None:
+    """The row may have come over either edge: (1, 2) as it stands, or (2, 1) with its columns changed about."""
+    asked = asked_for(edge("d", "a", "b"), edge("d", "b", "a"))
+    assert [request.bucket for request in asked] == list(range(BUCKETS))
+    assert all(request.everything for request in asked)
