@@ -10,8 +10,7 @@ from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json
 from cvs.errors import ExitCode, SpecificationError
 from cvs.sidecar.apply import Proposal, carry_out, propose
-from cvs.sidecar.views import Views, cluster_address
-from cvs.store.session import CassandraSession
+from cvs.sidecar.views import opened_views
 
 SIGNS = {"create": "+", "replace": "~", "drop": "-", "unchanged": "=", "kept": "="}
 
@@ -47,17 +46,13 @@ def command(
     """
     settings = read_settings(settings_file)
     text = _read(file)
-    session = CassandraSession(cluster_address(settings))
-    try:
-        views = Views(session=session, settings=settings)
+    with opened_views(settings) as views:
         proposal = propose(views, text, prune=prune)
         if not as_json:
             _print(proposal, dry_run=dry_run)
         agreed = not dry_run and not proposal.empty and (yes or _asked(as_json))
         if agreed:
             carry_out(views, proposal, whole_feed=whole_feed)
-    finally:
-        session.close()
     if as_json:
         print_json("apply", {"applied": agreed, **_as_data(proposal)})
     elif agreed:

@@ -9,8 +9,7 @@ from cvs.cli.output import console, json_option, print_json
 from cvs.errors import ExitCode, SpecificationError
 from cvs.plan.sql import base_names
 from cvs.sidecar.apply import carry_out, propose
-from cvs.sidecar.views import Views, cluster_address
-from cvs.store.session import CassandraSession
+from cvs.sidecar.views import Views, opened_views
 
 
 @click.command(name="drop")
@@ -27,10 +26,7 @@ def command(view: str, settings_file: str | None, yes: bool, as_json: bool) -> i
     \b
     cvs drop shop.orders_by_region --yes
     """
-    settings = read_settings(settings_file)
-    session = CassandraSession(cluster_address(settings))
-    try:
-        views = Views(session=session, settings=settings)
+    with opened_views(read_settings(settings_file)) as views:
         gone = views.named(view).name
         _refuse(views, gone)
         rest = "\n".join(it.statement for name, it in views.kept().items() if name != gone)
@@ -38,8 +34,6 @@ def command(view: str, settings_file: str | None, yes: bool, as_json: bool) -> i
         agreed = yes or _asked(gone, as_json)
         if agreed:
             carry_out(views, proposal)
-    finally:
-        session.close()
     if as_json:
         print_json("drop", {"dropped": agreed, "view": gone, "removals": proposal.removals})
     elif agreed:

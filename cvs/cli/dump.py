@@ -4,8 +4,7 @@ import click
 
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import json_option, print_json
-from cvs.sidecar.views import Views, cluster_address
-from cvs.store.session import CassandraSession
+from cvs.sidecar.views import opened_views
 
 
 @click.command(name="dump")
@@ -17,12 +16,8 @@ def command(settings_file: str | None, as_json: bool) -> None:
     \b
     cvs dump > views.sql
     """
-    settings = read_settings(settings_file)
-    session = CassandraSession(cluster_address(settings))
-    try:
-        kept = Views(session=session, settings=settings).kept()
-    finally:
-        session.close()
+    with opened_views(read_settings(settings_file)) as views:
+        kept = views.kept()
     if as_json:
         print_json("dump", {name: view.statement for name, view in kept.items()})
         return

@@ -5,8 +5,7 @@ import click
 from cvs.cli.options import asked_of, read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json
 from cvs.sidecar.requests import Requests, pause
-from cvs.sidecar.views import Views, cluster_address
-from cvs.store.session import CassandraSession
+from cvs.sidecar.views import opened_views
 
 
 @click.command(name="pause")
@@ -31,18 +30,14 @@ def command(
     """
     asked_of(view, everything)
     settings = read_settings(settings_file)
-    session = CassandraSession(cluster_address(settings))
-    try:
-        views = Views(session=session, settings=settings)
-        requests = Requests(session, keyspace=settings.views.state_keyspace)
+    with opened_views(settings) as views:
+        requests = Requests(views.session, keyspace=settings.views.state_keyspace)
         name = views.named(view).name if view else ""
         if name:
             pause(views.catalog, requests, name, seconds=seconds)
         else:
             requests.pause_all(paused=True)
             requests.wait_idle(seconds=seconds)
-    finally:
-        session.close()
     if as_json:
         print_json("pause", {"paused": name or "all"})
         return

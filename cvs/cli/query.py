@@ -8,8 +8,7 @@ from cvs.cli.output import console, json_option, print_json
 from cvs.errors import SpecificationError
 from cvs.model.types import native, normal
 from cvs.plan.sql import DeclaredView
-from cvs.sidecar.views import Views, cluster_address
-from cvs.store.session import CassandraSession
+from cvs.sidecar.views import opened_views
 
 
 @click.command(name="query")
@@ -24,14 +23,9 @@ def command(view: str, key: tuple[str, ...], settings_file: str | None, limit: i
     \b
     cvs query shop.orders_by_region EU
     """
-    settings = read_settings(settings_file)
-    session = CassandraSession(cluster_address(settings))
-    try:
-        views = Views(session=session, settings=settings)
+    with opened_views(read_settings(settings_file)) as views:
         declared = views.named(view)
         rows = views.rows(declared, _condition(declared, key))
-    finally:
-        session.close()
     if as_json:
         print_json("query", rows)
         return

@@ -8,8 +8,7 @@ from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json
 from cvs.errors import ExitCode, SpecificationError
 from cvs.sidecar.apply import Proposal, carry_out, propose
-from cvs.sidecar.views import Views, cluster_address
-from cvs.store.session import CassandraSession
+from cvs.sidecar.views import opened_views
 
 
 @click.command(name="rebuild")
@@ -32,18 +31,13 @@ def command(
     """
     if bool(view) == everything:
         raise SpecificationError("a view, or --all, says what to rebuild", next_step="cvs rebuild --all")
-    settings = read_settings(settings_file)
-    session = CassandraSession(cluster_address(settings))
-    try:
-        views = Views(session=session, settings=settings)
+    with opened_views(read_settings(settings_file)) as views:
         if view:
             views.named(view)
         proposal = propose(views, "", rebuild=True)
         agreed = not dry_run and (yes or _asked(proposal, as_json))
         if agreed:
             carry_out(views, proposal)
-    finally:
-        session.close()
     if as_json:
         names = [one.name for one in proposal.views]
         print_json("rebuild", {"rebuilding": agreed, "views": names, "incarnation": proposal.incarnation})

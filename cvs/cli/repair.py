@@ -9,8 +9,7 @@ from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json, talk
 from cvs.errors import ExitCode
 from cvs.sidecar.repairing import repair
-from cvs.sidecar.views import Views, cluster_address
-from cvs.store.session import CassandraSession
+from cvs.sidecar.views import opened_views
 
 
 @click.command(name="repair")
@@ -27,15 +26,10 @@ def command(view: str, settings_file: str | None, wait_s: float, as_json: bool) 
     \b
     cvs repair shop.orders_by_region
     """
-    settings = read_settings(settings_file)
-    session = CassandraSession(cluster_address(settings))
-    try:
-        views = Views(session=session, settings=settings)
+    with opened_views(read_settings(settings_file)) as views:
         declared = views.named(view)
         with talk().status(f"reading {declared.name} and its base tables; then the pipeline shows it anew"):
             done = repair(views, declared, wait=lambda: time.sleep(wait_s))
-    finally:
-        session.close()
     code = ExitCode.MET if done.healed else ExitCode.VIOLATED
     if as_json:
         print_json("repair", msgspec.to_builtins(done, enc_hook=str, str_keys=True), exit_code=code)

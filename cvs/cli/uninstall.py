@@ -8,7 +8,7 @@ from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json
 from cvs.errors import ExitCode, SpecificationError
 from cvs.sidecar.apply import uninstall_statements
-from cvs.sidecar.views import Views, cluster_address
+from cvs.sidecar.views import opened_views
 from cvs.store.session import CassandraSession
 
 
@@ -24,19 +24,15 @@ def command(settings_file: str | None, dry_run: bool, yes: bool, as_json: bool) 
     cvs uninstall --dry-run
     """
     settings = read_settings(settings_file)
-    session = CassandraSession(cluster_address(settings))
-    try:
-        views = Views(session=session, settings=settings)
+    with opened_views(settings) as views:
         statements = (
-            uninstall_statements(views) if settings.views.state_keyspace in _keyspaces(session) else ()
+            uninstall_statements(views) if settings.views.state_keyspace in _keyspaces(views.session) else ()
         )
         if not as_json:
             console().print("\n".join(f"{s};" for s in statements) or "nothing of cvs is here", markup=False)
         agreed = bool(statements) and not dry_run and (yes or _asked(as_json))
         for statement in statements if agreed else ():
-            session.define(statement)
-    finally:
-        session.close()
+            views.session.define(statement)
     if as_json:
         print_json("uninstall", {"removed": agreed, "statements": statements})
     return ExitCode.MET

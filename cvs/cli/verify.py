@@ -9,8 +9,7 @@ from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json, talk
 from cvs.errors import ExitCode
 from cvs.sidecar.verification import Report
-from cvs.sidecar.views import Views, cluster_address
-from cvs.store.session import CassandraSession
+from cvs.sidecar.views import opened_views
 
 SHOWN_MAX = 20
 
@@ -29,17 +28,12 @@ def command(view: str | None, settings_file: str | None, wait_s: float, as_json:
     \b
     cvs verify shop.orders_by_region --wait 5
     """
-    settings = read_settings(settings_file)
-    session = CassandraSession(cluster_address(settings))
-    try:
-        views = Views(session=session, settings=settings)
+    with opened_views(read_settings(settings_file)) as views:
         wanted = [views.named(view)] if view else list(views.declared())
         reports = []
         for one in wanted:
             with talk().status(f"reading {one.name} and its base tables"):
                 reports.append(views.verify(one, wait=lambda: time.sleep(wait_s)))
-    finally:
-        session.close()
     code = ExitCode.VIOLATED if any(report.differences for report in reports) else ExitCode.MET
     if as_json:
         print_json("verify", msgspec.to_builtins(reports, enc_hook=str, str_keys=True), exit_code=code)

@@ -1,6 +1,7 @@
 """The views of a cluster as commands use them: parsed from the catalog or a text, read, compared, removed."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,3 +167,13 @@ class Views:
         result = self.session.driver.execute(statement.bind(values))
         names = result.column_names
         return [dict(zip(names, row, strict=True)) for row in result]
+
+
+@contextmanager
+def opened_views(settings: Settings) -> Iterator[Views]:
+    """Open the cluster of the settings as a command needs it, and close it whatever happens."""
+    session = CassandraSession(cluster_address(settings))
+    try:
+        yield Views(session=session, settings=settings)
+    finally:
+        session.close()
