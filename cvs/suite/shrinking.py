@@ -43,12 +43,7 @@ def _smaller(story: Story) -> Iterator[Story]:
         yield replace(story, scenario=replace(world, streams=world.streams - 1))
     if world.remember:
         yield replace(story, scenario=replace(world, remember=False))
-    for schedule in _cuts(story.schedule):
-        yield replace(story, schedule=tuple(schedule))
-    for writes in _cuts(world.writes):
-        yield replace(story, scenario=replace(world, writes=tuple(writes)))
-    for initial in _cuts(world.initial):
-        yield replace(story, scenario=replace(world, initial=tuple(initial)))
+    yield from _shorter(story)
 
 
 def _smaller_views(story: ViewStory) -> Iterator[ViewStory]:
@@ -58,12 +53,17 @@ def _smaller_views(story: ViewStory) -> Iterator[ViewStory]:
         yield replace(story, scenario=replace(world, drivers=world.drivers - 1))
     if world.copies:
         yield replace(story, scenario=replace(world, copies=False))
+    yield from _shorter(story)
+
+
+def _shorter(story: Some) -> Iterator[Some]:
+    """Yield the story with a part of its schedule, of its base updates or of its initial rows gone."""
+    world: Any = story.scenario  # because both kinds of scenario have these three
     for schedule in _cuts(story.schedule):
         yield replace(story, schedule=tuple(schedule))
-    for writes in _cuts(world.writes):
-        yield replace(story, scenario=replace(world, writes=tuple(writes)))
-    for initial in _cuts(world.initial):
-        yield replace(story, scenario=replace(world, initial=tuple(initial)))
+    for name in ("writes", "initial"):
+        for part in _cuts(getattr(world, name)):
+            yield replace(story, scenario=replace(world, **{name: tuple(part)}))
 
 
 def _cuts(whole: Sequence[Any]) -> Iterator[list[Any]]:
