@@ -15,9 +15,9 @@ from tests.plan.random_views import TABLES, Base, Grammar
 from tests.plan.tpch.data import comparable
 
 CHOICES = [
-    Choices(buckets=4),
+    Choices(buckets=4, by_cost=False),
     Choices(buckets=4, share=False, merge_zones=False),
-    Choices(buckets=3, replicated=frozenset(["r.c"])),
+    Choices(buckets=3, by_cost=False, replicated=frozenset(["r.c"])),
 ]
 
 
@@ -76,8 +76,8 @@ def test_similar_views_share_and_stay_right(seed: int) -> None:
     declared = parse_views(
         ";".join(f"CREATE MATERIALIZED VIEW r.v{i} AS {q}" for i, q in enumerate(views)), TABLES
     )
-    plan = maintenance_plan(declared, TABLES, Choices(buckets=4))
-    apart = maintenance_plan(declared, TABLES, Choices(buckets=4, late_selection=False))
+    plan = maintenance_plan(declared, TABLES, Choices(buckets=4, by_cost=False))
+    apart = maintenance_plan(declared, TABLES, Choices(buckets=4, by_cost=False, late_selection=False))
     event(f"{len(plan.stages)} stages instead of {len(apart.stages)}")
     base, programs = Base(random), ProgramsRun(plan)
     for epoch in range(3):
@@ -108,7 +108,7 @@ def test_ranges_share_cells_and_stay_right(seed: int) -> None:
         views.append(f"SELECT {chosen} FROM r.a WHERE {' AND '.join(ranges)}{tail}")
     text = ";".join(f"CREATE MATERIALIZED VIEW r.v{i} AS {q}" for i, q in enumerate(views))
     declared = parse_views(text, TABLES)
-    plan = maintenance_plan(declared, TABLES, Choices(buckets=4))
+    plan = maintenance_plan(declared, TABLES, Choices(buckets=4, by_cost=False))
     event(
         f"cells: {any('case(' in repr(e) or 'case' in repr(e.columns) for s in plan.stages for e in s.inputs)}"
     )

@@ -117,6 +117,7 @@ def command(
         plan=plan,
         cost=plan_cost(plan, known, told),
         apart=plan_cost(apart, known, told),
+        guessed=tuple(base.name for base in plan.bases if base.name not in known.rows),
         measured=seen,
         changes=difference(parse_views(before.read_text(), tables, keyspace=keyspace), declared)
         if before

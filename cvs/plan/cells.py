@@ -18,7 +18,7 @@ from cvs.plan.drafts import Port
 from cvs.plan.inference import type_of
 from cvs.plan.types import FLOATS
 
-VIEWS_MIN = 4  # because below that a second stage costs more than the evaluations it saves
+VIEWS_MIN = 2
 AXES_MAX = 2
 CELLS_MAX = 4096
 OUTSIDE = -1
@@ -119,7 +119,7 @@ def decomposable(relation: Aggregate, port: Port, types: Callable[[str], str]) -
 
 
 def cells_of(seen: Mapping[Any, Ranges]) -> dict[Any, Cells]:
-    """Return, for each source and group worth it, how its ranges are cut."""
+    """Return, for each source and group that several ranges are taken of, how these can be cut."""
     found = ((key, _cut(list(ranges.wheres))) for key, ranges in seen.items())
     return {key: cells for key, cells in found if cells is not None}
 

@@ -13,6 +13,7 @@ from cvs.plan.cost import PlanCost
 from cvs.plan.levels import stage_level, view_level
 from cvs.plan.measured import Measured
 from cvs.plan.sql import DeclaredView
+from cvs.plan.statistics import ROWS
 from cvs.plan.words import PROGRAMS, expression_words, meanings, stage_words
 
 
@@ -25,6 +26,7 @@ class Explanation:
     cost: PlanCost
     apart: PlanCost
     keyspace: str = "cvs"
+    guessed: tuple[str, ...] = ()
     measured: Measured | None = None
     changes: tuple[ViewChange, ...] = ()
 
@@ -56,6 +58,7 @@ class Explanation:
                 "zones": len(self.plan.zones),
             },
             "advice": list(advice(self.plan, self.cost)),
+            "guessed": list(self.guessed),
             "measured": self._measured(),
             "changes": [
                 {"view": change.view, "kind": change.kind, "because": change.because}
@@ -134,6 +137,23 @@ class Explanation:
         """Return the publication of a view."""
         return next(p for p in self.plan.publications if p.view == view.name)
 
+    def sources(self, stage: Stage) -> list[str]:
+        """Return what a stage reads, each once."""
+        return list(dict.fromkeys(edge.source for edge in inputs(stage)))
+
+    def stage_notes(self, stage: Stage) -> Iterator[str]:
+        """Yield what is to be said about a stage beside what it does: table, level with its reason, cost."""
+        zone = next(zone for zone in self.plan.zones if stage in zone.stages)
+        cost, level = self.cost.stage(stage.name), stage_level(stage)
+        table = state_table(self.keyspace, zone.name).name
+        key = ", ".join(self.names[stage.name].get(k, k) for k in stage.key)
+        yield (
+            f"{table}, {zone.buckets} bucket{'s' if zone.buckets > 1 else ''}, key ({key}), "
+            f"about {_count(cost.state_rows)} rows; program {PROGRAMS[type(stage)]}"
+        )
+        yield f"{level.level.value}: {level.reason} [{level.citation}]"
+        yield f"CPU ms per update: {_per_base(cost.ms)}"
+
     def lines(self) -> Iterator[str]:
         """Yield the explanation as a tree of text."""
         seen: set[str] = set()
@@ -167,28 +187,20 @@ class Explanation:
             yield from self._edge_lines(edge, "  ", last, seen)
 
     def _edge_lines(self, edge: Edge, indent: str, last: bool, seen: set[str]) -> Iterator[str]:
-        condition = f" where {self._condition(edge)}" if edge.where is not None else ""
+        condition = f", only where {self._condition(edge)}" if edge.where is not None else ""
         branch, below = ("└─ ", "   ") if last else ("├─ ", "│  ")
-        stages = {stage.name: (stage, zone) for zone in self.plan.zones for stage in zone.stages}
+        stages = {stage.name: stage for stage in self.plan.stages}
         if edge.source not in stages:
             table = delta_table(self.keyspace, edge.source).name
             yield f"{indent}{branch}{edge.source} (DELTA {table}){condition}"
             return
-        stage, zone = stages[edge.source]
+        stage = stages[edge.source]
         if stage.name in seen:
             yield f"{indent}{branch}{stage.name}, shared: see above{condition}"
             return
         seen.add(stage.name)
-        cost, level = self.cost.stage(stage.name), stage_level(stage)
         yield f"{indent}{branch}{stage.name} {stage_words(stage, self.names[stage.name])}{condition}"
-        table = state_table(self.keyspace, zone.name).name
-        key = ", ".join(self.names[stage.name].get(k, k) for k in stage.key)
-        yield (
-            f"{indent}{below}  {table}, {zone.buckets} buckets, key ({key}), "
-            f"about {_count(cost.state_rows)}rows; program {PROGRAMS[type(stage)]}"
-        )
-        yield f"{indent}{below}  {level.level.value}: {level.reason} [{level.citation}]"
-        yield f"{indent}{below}  per update: {_per_base(cost.ms)}"
+        yield from (f"{indent}{below}  {note}" for note in self.stage_notes(stage))
         edges = inputs(stage)
         for number, inner in enumerate(edges, start=1):
             yield from self._edge_lines(inner, indent + below, number == len(edges), seen)
@@ -197,10 +209,18 @@ class Explanation:
         cost, apart = self.cost, self.apart
         yield f"expected CPU ms per base update: {_per_base(cost.per_update_ms)}"
         yield (
-            f"{len(self.plan.stages)} stages in {len(self.plan.zones)} state tables, "
-            f"{_count(cost.storage_bytes)}B of state and DELTA; mean {cost.total_ms:.2f} ms an update "
-            f"({apart.total_ms:.2f} ms and {_count(apart.storage_bytes)}B if planned apart)"
+            f"{len(cost.stages)} stages in {len(self.plan.zones)} state tables: mean {cost.total_ms:.2f} ms an update, "
+            f"{_count(cost.storage_bytes)}B of state and DELTA"
         )
+        yield (
+            f"each view by itself, a table a stage: {len(apart.stages)} stages, {apart.total_ms:.2f} ms, "
+            f"{_count(apart.storage_bytes)}B"
+        )
+        if self.guessed:
+            yield (
+                f"guessed, not known: {ROWS:,} rows in {', '.join(self.guessed)}, a tenth as many values a column; "
+                "--analyze samples a live cluster, --statistics takes a file"
+            )
         for line in advice(self.plan, self.cost):
             yield f"cheaper: {line}"
         for change in self.changes:
@@ -214,7 +234,7 @@ def _per_base(costs: Mapping[str, float]) -> str:
 
 
 def _count(number: float) -> str:
-    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+    for size, unit in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
         if number >= size:
-            return f"{number / size:.1f} {unit}"
-    return f"{number:.0f} "
+            return f"{number / size:.1f}{unit}"
+    return f"{number:.0f}"

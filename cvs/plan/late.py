@@ -3,7 +3,8 @@
 For an inner join, and for the kept side of a left, semi or anti join, selecting before or after is the same:
 so one join over everything any view needs (the combined selection) serves all, and each view selects from its
 output. A first lowering counts, for every join, how many stages exist that differ in nothing else; where the
-estimate says that one is cheaper than all of them, a second lowering makes that one.
+shares say that one keeps fewer rows than all of them, a second lowering makes that one; `maintenance.py` keeps it
+where it costs less.
 """
 
 import zlib

@@ -1,33 +1,43 @@
 """View definitions into one maintenance plan: drafts, zones in order, publications."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cvs.model.stages import AggregateStage, Edge, JoinStage, Plan, Publication, Stage, Zone, inputs
 from cvs.model.views import BaseTable, Named, Relation
 from cvs.plan.cells import Cells, cells_of
+from cvs.plan.cost import ZonePrices, plan_cost
 from cvs.plan.drafts import Draft, Flow, Port
 from cvs.plan.late import Merge, merges
 from cvs.plan.levels import check_levels
 from cvs.plan.lowering import Lowering
 from cvs.plan.relations import scans
 from cvs.plan.sql import DeclaredView
+from cvs.plan.statistics import Statistics, Weights
 from cvs.plan.zones import merged_zones
 
 BUCKETS = 16
+GUESSED = Statistics()
+SHIPPED = Weights()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """What the planner may do; each is a switch, so that its effect can be measured and tested."""
+    """What the planner may do; each is a switch, so that its effect can be measured and tested.
+
+    What may be done is done where it costs less, by what is known and the weights; not `by_cost`: wherever it can be.
+    """
 
     share: bool = True
     merge_zones: bool = True
     late_selection: bool = True
     cells: bool = True
+    by_cost: bool = True
     replicated: frozenset[str] = frozenset()
     buckets: int = BUCKETS
+    statistics: Statistics = GUESSED
+    weights: Weights = SHIPPED
 
 
 DEFAULT = Choices()
@@ -39,42 +49,85 @@ def maintenance_plan(
     choices: Choices = DEFAULT,
 ) -> Plan:
     """Return the plan that keeps all the views; a level no plan reaches is refused."""
-    bases = dict(tables) if isinstance(tables, Mapping) else {t.name: t for t in tables}
-    names = {**bases, **{view.name: view.table for view in views}}
+    planner = _Planner(views, tables, choices)
+    lowering, plan = planner.plan({}, {})
+    merge = merges(lowering.sightings) if choices.late_selection and choices.share else {}
+    cells = cells_of(lowering.ranges) if choices.cells and choices.share else {}
+    if not choices.by_cost:
+        plan = planner.plan(merge, cells)[1] if merge or cells else plan
+    elif merge or cells:
+        plan = _cheapest(planner, plan, merge, cells)
+    check_levels(views, plan)
+    return plan
 
-    def small(relation: Relation) -> bool:
-        return all(scan.table in choices.replicated for scan in scans(relation))
 
-    def lowered(
-        merge: Mapping[str, Merge], cells: Mapping[Any, Cells]
-    ) -> tuple[Lowering, list[tuple[DeclaredView, Port]]]:
+def _cheapest(
+    planner: "_Planner", plan: Plan, merge: Mapping[str, Merge], cells: Mapping[Any, Cells]
+) -> Plan:
+    """Take late selections, then the cells of each source and group, where the plan gets cheaper by them."""
+    taken: tuple[Mapping[str, Merge], dict[Any, Cells]] = ({}, {})
+    trials: list[tuple[Mapping[str, Merge], dict[Any, Cells]]] = [(merge, {})] if merge else []
+    trials += [({}, {key: cut}) for key, cut in cells.items()]
+    best = planner.ms(plan)
+    for more, cut in trials:
+        tried = (taken[0] or more, taken[1] | cut)
+        candidate = planner.plan(*tried)[1]
+        ms = planner.ms(candidate)
+        if ms < best:
+            best, plan, taken = ms, candidate, tried
+    return plan
+
+
+class _Planner:
+    """Makes plans of the same views that differ in what is shared."""
+
+    def __init__(
+        self,
+        views: Sequence[DeclaredView],
+        tables: Mapping[str, BaseTable] | Iterable[BaseTable],
+        choices: Choices,
+    ) -> None:
+        self._views, self._choices = views, choices
+        self._bases = dict(tables) if isinstance(tables, Mapping) else {t.name: t for t in tables}
+        self._names = {**self._bases, **{view.name: view.table for view in views}}
+
+    def ms(self, plan: Plan) -> float:
+        """Return what a plan costs an update."""
+        return plan_cost(plan, self._choices.statistics, self._choices.weights).total_ms
+
+    def plan(self, merge: Mapping[str, Merge], cells: Mapping[Any, Cells]) -> tuple[Lowering, Plan]:
+        """Lower all views with these late selections and cells."""
         lowering = Lowering(
-            tables=names,
-            views={view.name: view.definition for view in views},
-            share=choices.share,
-            replicate=small,
+            tables=self._names,
+            views={view.name: view.definition for view in self._views},
+            share=self._choices.share,
+            replicate=self._small,
             merges=merge,
             cells=cells,
         )
-        return lowering, [(view, _port(lowering.flow(view.definition.relation), view)) for view in views]
+        shown = [(view, _port(lowering.flow(view.definition.relation), view)) for view in self._views]
+        finished = tuple(_publication(view, port) for view, port in shown)
+        stages = [draft.stage() for draft in lowering.drafts]
+        used = {edge.source for stage in stages for edge in inputs(stage)}
+        used |= {edge.source for publication in finished for edge in publication.inputs}
+        buckets = _bucket_counts(shown, self._choices)
+        apart = Plan(
+            bases=tuple(table for name, table in sorted(self._bases.items()) if name in used),
+            zones=_zones([[stage] for stage in stages], buckets, self._choices),
+            publications=finished,
+        )
+        return lowering, replace(apart, zones=self._merged(apart, stages, buckets))
 
-    lowering, publications = lowered({}, {})
-    merge = merges(lowering.sightings) if choices.late_selection and choices.share else {}
-    cells = cells_of(lowering.ranges) if choices.cells and choices.share else {}
-    if merge or cells:
-        lowering, publications = lowered(merge, cells)
-    finished = tuple(_publication(view, port) for view, port in publications)
-    stages = [draft.stage() for draft in lowering.drafts]
-    zones = _zones(stages, _bucket_counts(publications, choices), choices)
-    used = {edge.source for stage in stages for edge in inputs(stage)}
-    used |= {edge.source for publication in finished for edge in publication.inputs}
-    plan = Plan(
-        bases=tuple(table for name, table in sorted(bases.items()) if name in used),
-        zones=zones,
-        publications=finished,
-    )
-    check_levels(views, plan)
-    return plan
+    def _merged(self, apart: Plan, stages: list[Stage], buckets: Mapping[str, int]) -> tuple[Zone, ...]:
+        if not self._choices.merge_zones:
+            return apart.zones
+        if not self._choices.by_cost:
+            return _zones(merged_zones(stages, lambda *_: True), buckets, self._choices)
+        prices = ZonePrices(apart, self._choices.statistics, self._choices.weights)
+        return _zones(merged_zones(stages, prices.cheaper), buckets, self._choices)
+
+    def _small(self, relation: Relation) -> bool:
+        return all(scan.table in self._choices.replicated for scan in scans(relation))
 
 
 def _port(flow: Flow, view: DeclaredView) -> Port:
@@ -121,8 +174,7 @@ def _bucket_counts(publications: Sequence[tuple[DeclaredView, Port]], choices: C
     return counts
 
 
-def _zones(stages: list[Stage], buckets: Mapping[str, int], choices: Choices) -> tuple[Zone, ...]:
-    groups = merged_zones(stages) if choices.merge_zones else [[stage] for stage in stages]
+def _zones(groups: list[list[Stage]], buckets: Mapping[str, int], choices: Choices) -> tuple[Zone, ...]:
     zones: list[Zone] = []
     for number, group in enumerate(groups, start=1):
         count = max(buckets.get(stage.name, choices.buckets) for stage in group)

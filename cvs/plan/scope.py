@@ -83,9 +83,10 @@ class Scope:
 
 @dataclass(slots=True, kw_only=True)
 class Names:
-    """Tables and views a text may use, and the prefixes given out so far."""
+    """Tables and views a text may use, the keyspaces a bare name is looked for in first, and the prefixes given out."""
 
     tables: Mapping[str, BaseTable]
+    homes: tuple[str, ...] = ()
     taken: set[str] = field(default_factory=set)
 
     def prefix(self, alias: str) -> str:
@@ -97,14 +98,18 @@ class Names:
         return name
 
     def table(self, node: exp.Table) -> BaseTable:
-        """Return the base table or view a name means, with or without its keyspace."""
+        """Return the base table or view a name means; a bare name gets its keyspace, and the text says it for good."""
         wanted = f"{node.db}.{node.name}" if node.db else node.name
+        at_home = [] if node.db else [f"{home}.{wanted}" for home in self.homes]
+        near = [self.tables[name] for name in at_home if name in self.tables][:1]
         exact = [t for name, t in self.tables.items() if name == wanted]
         loose = [t for name, t in self.tables.items() if name.lower() == wanted.lower()]
         by_end = [t for name, t in self.tables.items() if name.split(".")[-1].lower() == wanted.lower()]
-        for found in (exact, loose, by_end):
+        for found in (near, exact, loose, by_end):
             if len(found) == 1:
                 _refuse_counters(found[0], node)
+                if not node.db and "." in found[0].name:
+                    node.set("db", exp.to_identifier(found[0].name.split(".")[0]))
                 return found[0]
             if len(found) > 1:
                 raise refused(node, f"`{wanted}` is ambiguous", "write " + " or ".join(t.name for t in found))

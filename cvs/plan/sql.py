@@ -135,7 +135,8 @@ def _declared(
     note: tuple[str, ...] = ()
     if body.args.get("order") is not None and body.args.get("limit") is None:
         note = ("ORDER BY without LIMIT orders nothing in a table: 'cvs.key' gives clustering order",)
-    query = Queries(names=Names(tables=visible)).query(body, {}, None)
+    homes = (*([keyspace] if keyspace else []), name.split(".")[0])
+    query = Queries(names=Names(tables=visible, homes=homes)).query(body, {}, None)
     columns = tuple((f.name, f.type) for f in query.fields)
     published = published_key(query.relation, columns, options, visible, target)
     definition = ViewDefinition(name=name, relation=published.relation, key=published.key.columns)

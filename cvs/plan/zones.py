@@ -8,9 +8,11 @@ A stage may join a zone in two ways (paper 004, algorithm 1, and "views with the
 - *beside*: it reads the same source by the same key expressions as the zone's first stage. Then an epoch
   touches the same buckets for both, and one test-and-set serves them.
 
-A zone runs when all its inputs are there, so a merge must not make two zones wait for each other.
+A zone runs when all its inputs are there, so a merge must not make two zones wait for each other. It must pay, too:
+what a stage reads in its own zone is read and computed once more for it.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from cvs.model.expressions import Column, Expression
@@ -28,13 +30,16 @@ class _Group:
     routes: set[tuple[str, tuple[Expression, ...]]] = field(default_factory=set)
 
 
-def merged_zones(stages: list[Stage]) -> list[list[Stage]]:
-    """Return the stages in groups that share a zone, in an order in which inputs come first."""
+Pays = Callable[[Sequence[Stage], Stage], bool]
+
+
+def merged_zones(stages: list[Stage], pays: Pays) -> list[list[Stage]]:
+    """Return the stages in groups that share a zone where that pays, in an order in which inputs come first."""
     groups: list[_Group] = []
     home: dict[str, int] = {}
     for stage in stages:
         chosen = _home(stage, groups, home)
-        if chosen is None:
+        if chosen is None or not pays(groups[chosen].stages, stage):
             chosen = len(groups)
             groups.append(_Group(stages=[], routes=set(_routes(stage))))
         group = groups[chosen]

@@ -73,7 +73,9 @@ class Runner:
 
     def epoch(self) -> None:
         """All writes since the last query, as differences of the base tables."""
-        self.run = self.run or ProgramsRun(maintenance_plan(self.declared, self.tables, Choices(buckets=4)))
+        self.run = self.run or ProgramsRun(
+            maintenance_plan(self.declared, self.tables, Choices(buckets=4, by_cost=False))
+        )
         changes = {}
         for name, table in self.tables.items():
             columns = ", ".join(column for column, _ in table.columns)

@@ -24,8 +24,9 @@ CASES = int(os.environ.get("CVS_EXAMPLES", "300"))
 FIRST = int(os.environ.get("CVS_SEED", "0")) * 1_000_000
 PLANS = [
     Choices(buckets=4),
+    Choices(buckets=4, by_cost=False),
     Choices(buckets=2, share=False, merge_zones=False),
-    Choices(buckets=3, replicated=frozenset(["r.t1"])),
+    Choices(buckets=3, by_cost=False, replicated=frozenset(["r.t1"])),
 ]
 
 

@@ -37,6 +37,9 @@ TABLES = tables_of_schema(SCHEMA)
 JOINED = "SELECT o.customer, o.id, {} FROM orders o JOIN customers c ON o.customer = c.id"
 
 
+WHEREVER = Choices(by_cost=False)
+
+
 def plan_of(*queries: str, choices: Choices | None = None, head: str = ""):
     text = "".join(f"CREATE MATERIALIZED VIEW v{i} {head} AS {q};" for i, q in enumerate(queries))
     return maintenance_plan(parse_views(text, TABLES), TABLES, choices or Choices())
@@ -80,8 +83,26 @@ def test_all_aggregates_of_one_group_live_in_one_stage() -> None:
 
 def test_an_aggregate_by_the_join_key_lives_in_the_joins_zone() -> None:
     query = "SELECT c.id, name, COUNT(*) AS n FROM orders o JOIN customers c ON o.customer = c.id GROUP BY c.id, name"
-    assert [len(zone.stages) for zone in plan_of(query).zones] == [2]
+    assert [len(zone.stages) for zone in plan_of(query, choices=WHEREVER).zones] == [2]
     assert [len(zone.stages) for zone in plan_of(query, choices=Choices(merge_zones=False)).zones] == [1, 1]
+
+
+def test_zones_are_merged_where_that_costs_less() -> None:
+    """A test-and-set less against reading the join once more: what is dear decides."""
+    query = "SELECT c.id, COUNT(*) AS n FROM orders o JOIN customers c ON o.customer = c.id GROUP BY c.id"
+    for weights, zones in ((Weights(test_and_set=100.0), [2]), (Weights(test_and_set=0.0), [1, 1])):
+        plan = plan_of(query, choices=Choices(weights=weights))
+        assert [len(zone.stages) for zone in plan.zones] == zones
+
+
+def test_cells_are_cut_where_that_costs_less() -> None:
+    """Few views in small epochs: every total reads its cells; many in large ones: rows enter once."""
+    few = [f"SELECT SUM(total) AS s FROM orders WHERE id < {n}" for n in range(4)]
+    many = [f"SELECT SUM(total) AS s FROM orders WHERE id < {n}" for n in range(200)]
+    small, large = Statistics(epoch_updates=20), Statistics(epoch_updates=10_000)
+    assert len(plan_of(*few, choices=Choices(statistics=small)).stages) == 4
+    assert len(plan_of(*few, choices=Choices(by_cost=False)).stages) == 5
+    assert len(plan_of(*many, choices=Choices(statistics=large)).stages) == 201
 
 
 def test_an_aggregate_by_something_else_does_not() -> None:
@@ -243,7 +264,7 @@ def test_few_groups_silence_what_follows_them() -> None:
 def test_a_deep_zone_reads_again_what_its_later_stages_wait_for() -> None:
     """Merged, one test-and-set less; but the join is read and computed once more for the groups above it."""
     query = "SELECT c.id, COUNT(*) AS n FROM orders o JOIN customers c ON o.customer = c.id GROUP BY c.id"
-    merged, apart = plan_of(query), plan_of(query, choices=Choices(merge_zones=False))
+    merged, apart = plan_of(query, choices=WHEREVER), plan_of(query, choices=Choices(merge_zones=False))
     assert [len(zone.stages) for zone in merged.zones] == [2]
     computing = Weights(test_and_set=0.0)
     setting = Weights(test_and_set=100.0)

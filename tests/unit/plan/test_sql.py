@@ -1,10 +1,13 @@
 """What the language of views takes, and how it refuses the rest: place, reason, the nearest thing that works."""
 
+from dataclasses import replace
+
 import pytest
 
 from cvs.errors import SpecificationError
 from cvs.model.expressions import Call, Column, Literal
 from cvs.model.views import Aggregate, BaseTable, Join, Project, Select
+from cvs.plan.relations import scans
 from cvs.plan.sql import parse_views
 
 ORDERS = BaseTable(
@@ -78,6 +81,20 @@ def test_views_on_views_and_drop() -> None:
               CREATE MATERIALIZED VIEW b AS SELECT n, COUNT(*) AS regions FROM a GROUP BY n;
               CREATE MATERIALIZED VIEW c AS SELECT id FROM customers; DROP MATERIALIZED VIEW c"""
     assert [view.name for view in parse_views(text, TABLES)] == ["shop.a", "shop.b"]
+
+
+def test_a_bare_name_means_the_table_of_the_views_keyspace_and_is_written_out() -> None:
+    tables = [replace(ORDERS, name=f"{space}.orders") for space in ("archive", "shop", "test")]
+    text = "CREATE MATERIALIZED VIEW {}v AS SELECT customer, id FROM orders"
+    (by_name,) = parse_views(text.format("shop."), tables)
+    (by_option,) = parse_views(text.format(""), tables, keyspace="shop")
+    (elsewhere,) = parse_views(text.format("seen."), tables, keyspace="shop")
+    assert {scan.table for v in (by_name, by_option, elsewhere) for scan in scans(v.definition.relation)} == {
+        "shop.orders"
+    }
+    assert parse_views(elsewhere.statement, tables)[0].definition == elsewhere.definition
+    with pytest.raises(SpecificationError, match="`orders` is ambiguous"):
+        parse_views(text.format("seen."), tables)
 
 
 def test_constants_are_folded_and_take_the_type_they_meet() -> None:
