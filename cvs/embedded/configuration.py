@@ -176,6 +176,7 @@ def jvm_flags(place: Place, settings: NodeSettings, jamm: Path) -> list[str]:
         "cassandra.jmx.local.port": str(place.management_port),
         "cassandra.skip_wait_for_gossip_to_settle": "0",
         "cassandra.ring_delay_ms": "2000",
+        "cassandra.broadcast_interval_ms": "5000",  # because a node that replaces another waits it out, 60 s
         "cassandra.superuser_setup_delay_ms": "0",
         "cassandra.consistent.rangemovement": "false",
         "jdk.attach.allowAttachSelf": "true",
