@@ -13,7 +13,7 @@ from sqlglot import exp
 from cvs.model.expressions import Call, Column, Expression
 from cvs.model.views import JoinKind, Named, Project, Scan
 from cvs.plan.joins import Item, combined, conjuncts, outer_joined, selected
-from cvs.plan.refusal import refused, shown
+from cvs.plan.refusal import refuse_clauses, refused, shown
 from cvs.plan.scalars import Scalars
 from cvs.plan.scope import Field, Names, Query, Scope, Source, columns_of
 
@@ -61,7 +61,7 @@ class From:
     def _entry(self, node: exp.Expr) -> tuple[Source, Item]:
         names = self.translator.names
         if isinstance(node, exp.Table) and (node.db or node.name.lower() not in self.ctes):
-            _only(node, {"this", "db", "alias", "catalog"})
+            refuse_clauses(node, {"this", "db", "alias", "catalog"})
             table = names.table(node)
             alias = node.alias_or_name
             prefix = names.prefix(alias)
@@ -107,7 +107,7 @@ class From:
 
     def read_join(self, node: exp.Join) -> None:
         """Take one JOIN (or comma) into the scope; it is assembled when WHERE has been read."""
-        _only(node, {"this", "on", "using", "side", "kind"})
+        refuse_clauses(node, {"this", "on", "using", "side", "kind"})
         kind = _join_kind(node)
         left_sources = list(self.scope.sources)
         item, source = self.add(node.this)
@@ -217,17 +217,6 @@ def _join_kind(node: exp.Join) -> JoinKind:
     if side in ("LEFT", "RIGHT", "FULL"):
         return {"LEFT": "left", "RIGHT": "right", "FULL": "full"}[side]  # type: ignore[return-value]
     return "inner"
-
-
-def _only(node: exp.Expr, allowed: set[str]) -> None:
-    """Refuse clauses a node has beside the allowed ones."""
-    for name, value in node.args.items():
-        if value and name not in allowed:
-            part = value[0] if isinstance(value, list) else value
-            where = part if isinstance(part, exp.Expr) else node
-            raise refused(
-                where, f"`{name.rstrip('_').upper()}` is not in the language of views", "leave it out"
-            )
 
 
 def _cte_columns(inner: exp.Expr) -> list[str]:

@@ -77,21 +77,6 @@ VOLATILE_NAMES = {
     "randn",
 }
 
-NEAREST: dict[type[exp.Expr], str] = {
-    exp.ILike: "write LOWER(x) LIKE 'a%'",
-    exp.RegexpLike: "use LIKE, STARTS_WITH, ENDS_WITH or CONTAINS",
-    exp.TsOrDsToDate: "write CAST(x AS DATE)",
-    exp.TimestampTrunc: "write YEAR(x) and MONTH(x), or CAST(x AS DATE)",
-    exp.DateTrunc: "write YEAR(x) and MONTH(x), or CAST(x AS DATE)",
-    exp.Bracket: "select the whole collection: its elements are read by the application",
-    exp.Explode: "keep a base table with one row an element: collections travel as values",
-}
-"""What the message that refuses a node names instead of the whole list."""
-
-WHOLE_GROUPS = (
-    "COUNT, COUNT DISTINCT, SUM, AVG, MIN, MAX, STDDEV, VARIANCE or COUNT_IF; or ORDER BY with LIMIT"
-)
-
 CASTS = {
     "TINYINT": "tinyint",
     "SMALLINT": "smallint",
@@ -123,6 +108,8 @@ PARTS: dict[type[exp.Expr], set[str]] = {
     exp.Cast: {"to"},
     exp.TryCast: {"to"},
     exp.Like: {"negate"},
+    exp.Greatest: {"ignore_nulls"},
+    exp.Least: {"ignore_nulls"},
     exp.Interval: {"unit"},
 }
 
@@ -131,4 +118,6 @@ def listed() -> str:
     """Return every function a view may use, for the message that refuses one."""
     names = sorted({name for name, _, _ in SIMPLE.values()} - {"negate"} | set(DATE_PARTS.values()))
     extra = "case, coalesce, nullif, if, cast, concat, substring, round, floor, ceil, greatest, least"
-    return f"{extra}, between, in, like, {', '.join(names)}"
+    return (
+        f"{extra}, between, in, like, {', '.join(names)}; or compute it when writing and store it in a column"
+    )

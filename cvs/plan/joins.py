@@ -61,9 +61,12 @@ def combined(items: list[Item], conditions: list[Expression], node: exp.Expr) ->
         if following is None and _single_row(current):
             following = left[0]
         if following is None:
+            alias = min(left[0].columns).split(".")[0]
+            tables = node.find_all(exp.Table)
+            at = next((table for table in tables if table.alias_or_name == alias), node)
             raise refused(
-                node,
-                "two tables meet without an equality: their product is not incremental",
+                at,
+                f"`{alias}` and what stands before it meet without an equality: their product is not incremental",
                 "join them ON a = b",
             )
         left.remove(following)

@@ -11,7 +11,7 @@ from cvs.model.views import Distinct, Named, OrderBy, Project, Relation, SetOper
 from cvs.plan.blocks import Block, Ctes, block
 from cvs.plan.constants import Typed, as_type
 from cvs.plan.grouping import Grouping, grouped
-from cvs.plan.refusal import refuse_extras, refused, shown
+from cvs.plan.refusal import refuse_clauses, refuse_extras, refused, shown
 from cvs.plan.scalars import Scalars
 from cvs.plan.scope import Field, Names, Query, Scope, Source
 from cvs.plan.subqueries import Subqueries
@@ -282,11 +282,7 @@ def _merged(node: exp.Expr, left: Field, right: Field) -> str:
 
 
 def _only_known(node: exp.Select) -> None:
-    for name, value in node.args.items():
-        if value and name not in SELECT_CLAUSES:
-            raise refused(
-                node, f"`{name.rstrip('_').upper()}` is not in the language of views", "leave it out"
-            )
+    refuse_clauses(node, SELECT_CLAUSES)
     distinct = node.args.get("distinct")
     if distinct is not None and distinct.args.get("on") is not None:
         raise refused(node, "DISTINCT ON keeps rows nobody chose", "use GROUP BY with MIN or MAX")

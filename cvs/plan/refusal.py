@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from sqlglot import exp
 
 from cvs.errors import SpecificationError
+from cvs.plan.nearest import CLAUSES
 
 
 def place(node: exp.Expr | None) -> str:
@@ -45,3 +46,16 @@ def refuse_extras(node: exp.Expr, allowed: set[str]) -> None:
     for name, value in node.args.items():
         if value and name not in allowed and name not in _HARMLESS:
             raise refused(node, f"`{name.rstrip('_').upper()}` in `{shown(node)}`", "leave it out")
+
+
+def refuse_clauses(node: exp.Expr, allowed: set[str]) -> None:
+    """Refuse clauses a query, a table or a join has beside the allowed ones."""
+    for name, value in node.args.items():
+        if value and name not in allowed:
+            part = value[0] if isinstance(value, list) else value
+            called, instead = CLAUSES.get(name, (name.rstrip("_").upper(), "leave it out"))
+            raise refused(
+                part if isinstance(part, exp.Expr) else node,
+                f"`{called.format(value)}` is not in the language of views",
+                instead,
+            )

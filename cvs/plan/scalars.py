@@ -11,7 +11,7 @@ from typing import Any
 from sqlglot import exp
 
 from cvs.model.expressions import Call, Column, Literal
-from cvs.plan import functions
+from cvs.plan import functions, nearest
 from cvs.plan.constants import (
     Typed,
     as_type,
@@ -66,16 +66,13 @@ class Scalars:
         if isinstance(node, functions.KEPT):
             raise refused(node, f"`{shown(node)}` cannot stand here", "use it in SELECT or HAVING")
         if isinstance(node, exp.AggFunc):
-            raise refused(
-                node,
-                f"`{shown(node)}` is not kept: it needs all rows of a group",
-                f"use {functions.WHOLE_GROUPS}",
-            )
-        nearest = functions.NEAREST.get(type(node))
+            reason, instead = nearest.AGGREGATES.get(type(node), nearest.WHOLE_GROUPS)
+            raise refused(node, f"`{shown(node)}` is not kept: {reason}", instead)
+        known = nearest.NEAREST.get(type(node)) or nearest.NEAREST_NAMES.get(called)
         raise refused(
             node,
             f"`{shown(node)}` is not in the language of views",
-            nearest or f"it knows: {functions.listed()}",
+            known or f"it knows: {functions.listed()}",
         )
 
     def predicate(self, node: exp.Expr) -> Typed:
@@ -129,9 +126,10 @@ class Scalars:
             raise refused(node, f"`{shown(node)}` is never true", "IS NULL, IS NOT NULL or <=>")
         return self._compared(node, name, self.translate(node.left), self.translate(node.right))
 
-    def null_safe(self, node: exp.NullSafeEQ) -> Typed:
-        """Translate `<=>`: equal, or both null."""
-        return self._compared(node, "<=>", self.translate(node.left), self.translate(node.right))
+    def null_safe(self, node: exp.Binary) -> Typed:
+        """Translate `<=>` and IS DISTINCT FROM: equal, or both null; and not so."""
+        same = self._compared(node, "<=>", self.translate(node.left), self.translate(node.right))
+        return same if isinstance(node, exp.NullSafeEQ) else Typed(Call("not", (same.expression,)), "boolean")
 
     def is_(self, node: exp.Is) -> Typed:
         """Translate IS NULL, IS TRUE, IS FALSE."""
@@ -179,7 +177,9 @@ class Scalars:
         left, right = self.translate(node.left), self.translate(node.right)
         result = arithmetic(name, left.type, right.type)
         if result is None:
-            raise refused(node, f"{left.type} {name} {right.type} makes no sense", "cast one side")
+            dated = "date" in (left.type, right.type) and name in "+-"
+            instead = "write INTERVAL '1' DAY" if dated else "cast one side"
+            raise refused(node, f"{left.type} {name} {right.type} makes no sense", instead)
         left, right = as_type(left, result), as_type(right, result)
         return Typed(Call(name, (left.expression, right.expression)), result)
 
@@ -330,7 +330,7 @@ _METHODS: tuple[tuple[tuple[type[exp.Expr], ...], Callable[[Scalars, Any], Typed
     ((exp.And, exp.Or), Scalars.connective),
     ((exp.Not,), Scalars.negation),
     (tuple(functions.COMPARISONS), Scalars.comparison),
-    ((exp.NullSafeEQ,), Scalars.null_safe),
+    ((exp.NullSafeEQ, exp.NullSafeNEQ), Scalars.null_safe),
     ((exp.Is,), Scalars.is_),
     ((exp.Between,), Scalars.between),
     ((exp.In,), Scalars.in_list),

@@ -63,6 +63,11 @@ class Scope:
                 return found[0][1]
             scope = scope.parent
         names = sorted({f.name for s in self.sources for f in s.fields})
+        if node.table and node.table in names:
+            reason = f"`{node.table}` is one value here: views do not look into it"
+            raise refused(
+                node, reason, f"select `{node.table}` as a whole, or store `{node.name}` in a column"
+            )
         hint = f"{nearest_of(node.name, names)}columns here: {', '.join(names[:12])}"
         raise refused(node, f"there is no column `{node.sql(dialect='spark')}` here", hint)
 

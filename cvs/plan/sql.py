@@ -17,6 +17,7 @@ from sqlglot.errors import SqlglotError
 from cvs.errors import SpecificationError
 from cvs.model.stages import Typed
 from cvs.model.views import BaseTable, ViewDefinition
+from cvs.plan.nearest import cql
 from cvs.plan.options import ViewOptions, view_options
 from cvs.plan.publish import PublishedKey, published_key
 from cvs.plan.queries import Queries
@@ -92,10 +93,14 @@ def _statements(text: str) -> list[exp.Expr]:
     except SqlglotError as error:
         details = (getattr(error, "errors", None) or [{}])[0]
         line, column = details.get("line"), details.get("col")
+        meant = cql(text)
+        reason = (
+            f"{meant[0]} is CQL" if meant else _plain(details.get("description", str(error).splitlines()[0]))
+        )
         raise SpecificationError(
-            f"this is not SQL: {_plain(details.get('description', str(error).splitlines()[0]))}",
+            f"this is not SQL: {reason}",
             where=f"line {line}:{column}" if line else "",
-            next_step="see cvs/plan/README.md for the language of views",
+            next_step=meant[1] if meant else "see cvs/plan/README.md for the language of views",
         ) from None
 
 

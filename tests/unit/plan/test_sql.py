@@ -168,6 +168,70 @@ def test_the_rest_is_refused(query: str, reason: str, nearest: str) -> None:
     assert refusal.value.where.startswith("line 1:")
 
 
+INSTEAD = [
+    ("SELECT region, COUNT_IF(NOT total > 1) = 0 AS b FROM orders GROUP BY region", "BOOL_AND(total > 1)"),
+    ("SELECT region, COUNT_IF(total > 1) > 0 AS b FROM orders GROUP BY region", "BOOL_OR(total > 1)"),
+    ("SELECT region, VARIANCE(id) * (COUNT(id) - 1) / COUNT(id) AS v FROM orders GROUP BY region", "VAR_POP(id)"),
+    ("SELECT region, COUNT(DISTINCT id) AS n FROM orders GROUP BY region", "APPROX_COUNT_DISTINCT(id)"),
+    ("SELECT region, SUM(total) FILTER (WHERE id = 1) AS a FROM orders GROUP BY region", "FIRST(total)"),
+    ("SELECT id, customer, FLOOR(id / 2) AS d FROM orders", "id DIV 2"),
+    ("SELECT id, customer, SUBSTRING(region, 1, 2) AS d FROM orders", "LEFT(region, 2)"),
+    ("SELECT id, customer, CONTAINS(region, 'x') AS d FROM orders", "LOCATE('x', region)"),
+    ("SELECT id, customer, day + INTERVAL '1' DAY AS d FROM orders", "DATE_ADD(day, 1)"),
+    ("SELECT id, customer, day + INTERVAL '1' MONTH AS d FROM orders", "ADD_MONTHS(day, 1)"),
+    ("SELECT id, customer FROM orders WHERE total > (SELECT MAX(id) FROM customers)", "ALL (SELECT id FROM customers)"),
+    ("SELECT id, customer, GREATEST(id, customer) AS d, LEAST(id, 3) AS e FROM orders", "SQRT(id)"),
+    ("SELECT id, customer FROM orders WHERE region IS DISTINCT FROM 'a'", "MD5(region)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("works", "refused_expression"), INSTEAD)
+def test_what_a_refusal_names_instead_works(works: str, refused_expression: str) -> None:
+    one(works)
+    grouped = " GROUP BY region" in works
+    head = "region" if grouped else "id, customer"
+    inside = refused_expression.startswith("ALL")
+    wrong = f"SELECT {head} FROM orders WHERE total > {refused_expression}"
+    if not inside:
+        tail = " GROUP BY region" if grouped else ""
+        wrong = f"SELECT {head}, {refused_expression} AS x FROM orders{tail}"
+    with pytest.raises(SpecificationError) as refusal:
+        one(wrong)
+    assert refusal.value.where.startswith("line 1:")
+    assert refusal.value.next_step
+
+
+CLAUSES = [
+    ("SELECT o.id, customer FROM orders o NATURAL JOIN customers", "`NATURAL JOIN`", "USING"),
+    ("SELECT id, customer FROM orders SORT BY id", "`SORT BY`", "cvs.key"),
+    ("SELECT id, customer FROM orders QUALIFY ROW_NUMBER() OVER (ORDER BY id) = 1", "`QUALIFY`", "GROUP BY"),
+    ("SELECT id, customer FROM orders ALLOW FILTERING", "ALLOW FILTERING is CQL", "any column"),
+    ("SELECT id, customer FROM orders WHERE tags CONTAINS 'a'", "CONTAINS is CQL", "whole column"),
+    ("SELECT JSON * FROM orders", "SELECT JSON", "select the columns"),
+    ("SELECT id, customer, tags.first AS t FROM orders", "one value here", "`tags` as a whole"),
+    ("SELECT id, customer FROM orders WHERE id = ?", "not in the language", "no parameters"),
+    ("SELECT id, customer, WRITETIME(total) AS t FROM orders", "not in the language", "one write"),
+    ("SELECT id, customer, day + 1 AS d FROM orders", "makes no sense", "INTERVAL"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("query", "reason", "instead"), CLAUSES)
+def test_what_people_know_from_elsewhere_is_refused_in_their_words(
+    query: str, reason: str, instead: str
+) -> None:
+    with pytest.raises(SpecificationError) as refusal:
+        one(query)
+    assert reason in refusal.value.what
+    assert instead in refusal.value.next_step
+    assert refusal.value.where.startswith("line 1:")
+
+
+def test_a_product_is_refused_at_the_table_nothing_ties() -> None:
+    with pytest.raises(SpecificationError, match="`c` and what stands before it") as refusal:
+        one("SELECT o.id, customer FROM orders o, customers c", head="CREATE MATERIALIZED VIEW v AS\n")
+    assert refusal.value.where == "line 2:38"
+
+
 def test_counters_are_no_base() -> None:
     table = BaseTable(
         name="shop.clicks", columns=(("page", "text"), ("n", "counter")), partition_key=("page",)

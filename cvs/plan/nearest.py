@@ -1,0 +1,101 @@
+"""What the refusal of a piece of SQL names instead: the nearest thing that works; and the reason, where it has one."""
+
+import re
+
+from sqlglot import exp
+
+_WHOLE = "select the whole column: collections, tuples and user types travel as values"
+_CONSTANT = "write the constant itself: a view has no parameters"
+_DATE = "write YEAR(x) and MONTH(x), or CAST(x AS DATE)"
+_STORED = "it tells of one write, not of the row: store what you need in a column"
+
+NEAREST: dict[type[exp.Expr], str] = {
+    exp.All: "compare with (SELECT MAX(...) ...) or (SELECT MIN(...) ...)",
+    exp.AddMonths: "write x + INTERVAL '1' MONTH",
+    exp.Any: "compare with (SELECT MIN(...) ...) or (SELECT MAX(...) ...); = ANY is IN",
+    exp.ArrayContains: _WHOLE,
+    exp.ArraySize: _WHOLE,
+    exp.Bracket: _WHOLE,
+    exp.Contains: "CONTAINS is of two texts here",
+    exp.DateTrunc: _DATE,
+    exp.DecodeCase: "write CASE x WHEN ... THEN ... ELSE ... END",
+    exp.Explode: "keep a base table with one row an element: collections travel as values",
+    exp.ILike: "write LOWER(x) LIKE 'a%'",
+    exp.IntDiv: "write FLOOR(a / b)",
+    exp.Left: "write SUBSTRING(x, 1, n)",
+    exp.Nvl2: "write CASE WHEN x IS NULL THEN ... ELSE ... END",
+    exp.Placeholder: _CONSTANT,
+    exp.Parameter: _CONSTANT,
+    exp.Pow: "multiply: x * x",
+    exp.RegexpLike: "use LIKE, STARTS_WITH, ENDS_WITH or CONTAINS",
+    exp.StrPosition: "use CONTAINS(text, part)",
+    exp.TimeToStr: _DATE,
+    exp.TimestampTrunc: _DATE,
+    exp.TsOrDsAdd: "write x + INTERVAL '1' DAY",
+    exp.TsOrDsToDate: "write CAST(x AS DATE)",
+    exp.Tuple: "compare the columns one by one; for (a, b) IN (SELECT ...) write EXISTS with both equalities",
+}
+"""Scalar SQL."""
+
+NEAREST_NAMES = {
+    "every": "write COUNT_IF(NOT x) = 0",
+    "isnotnull": "write x IS NOT NULL",
+    "isnull": "write x IS NULL",
+    "maxtimeuuid": _STORED,
+    "mean": "write AVG(x)",
+    "mintimeuuid": _STORED,
+    "some": "write COUNT_IF(x) > 0",
+    "token": "it tells where a row lies: views are keyed by columns ('cvs.key')",
+    "ttl": _STORED,
+    "writetime": _STORED,
+    "zeroifnull": "write COALESCE(x, 0)",
+}
+"""Functions the parser does not know."""
+
+AGGREGATES: dict[type[exp.Expr], tuple[str, str]] = {
+    exp.AnyValue: ("which value it gives is nobody's choice", "MIN(x) or MAX(x)"),
+    exp.ApproxDistinct: ("its error is not that of a view", "COUNT(DISTINCT x), which is exact"),
+    exp.ArgMax: ("it is a whole row a group", "MAX(x) and join back to it, or ORDER BY with LIMIT"),
+    exp.ArgMin: ("it is a whole row a group", "MIN(x) and join back to it, or ORDER BY with LIMIT"),
+    exp.First: ("rows of a group have no order", "MIN(x)"),
+    exp.Grouping: ("it belongs to ROLLUP and CUBE", "write one view each, or UNION ALL"),
+    exp.Last: ("rows of a group have no order", "MAX(x)"),
+    exp.LogicalAnd: ("booleans are counted", "COUNT_IF(NOT x) = 0"),
+    exp.LogicalOr: ("booleans are counted", "COUNT_IF(x) > 0"),
+    exp.StddevPop: ("the sample's are kept", "STDDEV(x), and COUNT(x) to correct it"),
+    exp.VariancePop: ("the sample's are kept", "VARIANCE(x) * (COUNT(x) - 1) / COUNT(x)"),
+}
+"""Aggregates: reason, nearest; of any other all rows of a group are needed."""
+
+WHOLE_GROUPS = (
+    "it needs all rows of a group",
+    "use COUNT, COUNT DISTINCT, SUM, AVG, MIN, MAX, STDDEV, VARIANCE or COUNT_IF; or ORDER BY with LIMIT",
+)
+
+CLAUSES = {
+    "cluster": ("CLUSTER BY", "'cvs.key' gives partition and clustering"),
+    "distribute": ("DISTRIBUTE BY", "'cvs.key' gives the partition key"),
+    "laterals": (
+        "LATERAL VIEW",
+        "keep a base table with one row an element: collections travel as values",
+    ),
+    "method": ("{} JOIN", "JOIN ... USING (columns), or ON a = b"),
+    "pivots": ("PIVOT", "one column each: SUM(x) FILTER (WHERE region = 'a') AS a"),
+    "qualify": ("QUALIFY", "GROUP BY, or ORDER BY with LIMIT: window functions are not incremental here"),
+    "sample": ("TABLESAMPLE", "leave it out, or select by a column in WHERE"),
+    "sort": ("SORT BY", "'cvs.key' gives clustering order, ORDER BY with LIMIT the first rows"),
+    "version": ("VERSION", "leave it out: a view is of the tables as they are"),
+}
+"""Clauses of a query, by the parser's name: what people call them, and the nearest."""
+
+_CQL = (
+    (r"\bALLOW\s+FILTERING\b", "ALLOW FILTERING", "leave it out: a view may select by any column"),
+    (r"\bPER\s+PARTITION\s+LIMIT\b", "PER PARTITION LIMIT", "ORDER BY with LIMIT, over the whole view"),
+    (r"\bSELECT\s+JSON\b", "SELECT JSON", "select the columns"),
+    (r"\bCONTAINS\s+(KEY\s+)?[^(\s]", "CONTAINS", _WHOLE),
+)
+
+
+def cql(text: str) -> tuple[str, str] | None:
+    """Return which word of CQL a text that is not SQL may have meant to use, and the nearest thing."""
+    return next(((word, near) for form, word, near in _CQL if re.search(form, text, re.IGNORECASE)), None)
