@@ -28,6 +28,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "cluster": ("tests/cluster", "tests/store"),
     "spark": ("tests/spark",),
     "specs": ("tests/specs",),
+    "crash": ("tests/campaigns",),
     "specs-larger": ("tests/specs/nightly_larger.py",),
     "capture-differential": ("tests/cluster/test_capture_differential.py",),
     "capture-members": ("tests/cluster/nightly_capture_members.py::test_join_move_and_decommission",),
@@ -44,6 +45,7 @@ PARTS: dict[str, tuple[str, ...]] = {
 
 EXAMPLES = {
     "capture-differential": 50_000,
+    "crash": 10,
     "agree": 20_000,
     "properties": 2_000,
     "plans": 2_000,

@@ -1,0 +1,209 @@
+"""One crash campaign: writers, snapshot readers, capture and pipeline as processes, kill -9 at random, then rest.
+
+Whoever dies is started again, as a service manager would. The writer repeats a write that was not answered, with
+the same write time, until it is: its log names what it will send before it sends it.
+"""
+
+import os
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cassandra.cluster import Cluster
+from cassandra.query import dict_factory
+
+from cvs.checker.verdict import Verdict
+from cvs.embedded.node import Node
+from cvs.history.codec import event_of
+from cvs.report.audit import judge_events
+from cvs.store.session import ClusterAddress
+from cvs.stream.demo import VIEWS, Load, Readers, Stage, wait_for, write_history
+from cvs.stream.recipe import recipe_of
+from cvs.stream.shop import KEYSPACE
+from cvs.stream.tables import Names
+from tests.agree import duckdb_sql
+from tests.campaigns.driver import command
+
+LIVE_SECONDS = 300.0
+
+
+@dataclass(slots=True)
+class Campaign:
+    """Who runs, who is killed, and what was seen."""
+
+    stage: Stage
+    node: Node
+    seed: int
+    spark: bool = False
+    killed: Counter[str] = field(default_factory=Counter)
+    live_again: list[float] = field(default_factory=list)
+    _running: dict[str, Any] = field(default_factory=dict)
+    _down: bool = False
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _keeper: threading.Thread = field(init=False)
+
+    def __enter__(self) -> "Campaign":
+        self._running = {"tail": self._tail(), "driver": self._driver()}
+        self._keeper = threading.Thread(target=self._keep)
+        self._keeper.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._keeper.join()
+
+    def live(self, *, seconds: float = LIVE_SECONDS) -> float:
+        """Wait until everything written before now is shown; return how long that took."""
+        now = time.time() * 1e6
+
+        def shown() -> bool:
+            control = self.stage.control()
+            return control is not None and control.committed_watermark > now
+
+        return wait_for(shown, seconds=seconds, what=f"being live again ({dict(self.killed)})")
+
+    def kill(self, victim: str, chance: random.Random) -> None:
+        """End one of them with kill -9 at a random moment, and mostly wait until the views follow again."""
+        time.sleep(chance.random() * 1.5)
+        if victim == "node":
+            self._down = True
+            self.node.kill()
+            time.sleep(chance.random())
+            self.node.restart()
+            self._down = False
+        elif victim == "worker":
+            os.kill(self._worker(), signal.SIGKILL)
+        else:
+            os.kill(self._running[victim].pid, signal.SIGKILL)
+        self.killed[victim] += 1
+        if chance.random() < 0.7:
+            self.live_again.append(self.live())
+
+    def _tail(self) -> Any:
+        return self.stage.capture()
+
+    def _driver(self) -> Any:
+        stage = self.stage
+        words = {"views": stage.views_sql(), "base": KEYSPACE, "feed": str(stage.file("feed"))}
+        words |= {"state": f"cvs_{VIEWS}", "record": str(stage.file(f"log_{VIEWS}"))}
+        process = command(stage.address, **words, spark="local[2,4]" if self.spark else "")
+        return stage.start_command(process, log="driver.log")
+
+    def _keep(self) -> None:
+        while not self._ended.wait(0.1):
+            for name, start in (("tail", self._tail), ("driver", self._driver)):
+                if self._running[name].poll() is not None and not self._down:
+                    self._running[name] = start()
+
+    def under_spark(self) -> None:
+        """Go on under Spark, its tasks carrying every epoch."""
+        self.spark = True
+        os.kill(self._running["driver"].pid, signal.SIGTERM)
+        self.live()
+
+    def _worker(self) -> int:
+        """Wait for a Python worker of Spark's, and choose it."""
+        found: list[int] = []
+
+        def there() -> bool:
+            found[:] = [pid for pid in _below(self._running["driver"].pid) if _is_worker(pid)]
+            return bool(found)
+
+        wait_for(there, seconds=LIVE_SECONDS, what="a Python worker of Spark")
+        return found[-1]
+
+
+def _below(pid: int) -> list[int]:
+    try:
+        children = [
+            int(child)
+            for task in Path(f"/proc/{pid}/task").iterdir()
+            for child in (task / "children").read_text().split()
+        ]
+    except OSError:
+        return []
+    return [below for child in children for below in (child, *_below(child))]
+
+
+def _is_worker(pid: int) -> bool:
+    """Say whether it is a worker: a fork of Spark's Python daemon."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+        parent = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1]
+        return (
+            b"pyspark.daemon" in words and b"pyspark.daemon" in Path(f"/proc/{parent}/cmdline").read_bytes()
+        )
+    except OSError:
+        return False
+
+
+def wrong_rows(address: ClusterAddress, stage: Stage) -> dict[str, int]:
+    """Scan base and views with the plain driver, recompute with DuckDB; return differing rows by view."""
+    recipe, declared = recipe_of(
+        stage.session, stage.views_sql(VIEWS), names=Names(keyspace="cvs_views"), keyspaces=(KEYSPACE,)
+    )
+    tables = {table.name: table for table in recipe.plan.bases}
+    with Cluster(list(address.contact_points), port=address.port) as cluster:
+        session = cluster.connect()
+        session.row_factory = dict_factory
+        database = duckdb_sql.connect(tables)
+        duckdb_sql.fill(
+            database, tables, {name: list(session.execute(f"SELECT * FROM {name}")) for name in tables}
+        )
+        found = {}
+        for view in declared:
+            columns = [name for name, _ in view.columns]
+            answer = database.execute(duckdb_sql.relation(view.definition.relation, tables))
+            names = [part[0] for part in answer.description]
+            places = [names.index(name) for name in columns]
+            expected = Counter(
+                tuple(duckdb_sql.comparable(row[place]) for place in places) for row in answer.fetchall()
+            )
+            shown = Counter(
+                tuple(duckdb_sql.comparable(row[name]) for name in columns)
+                for row in session.execute(f"SELECT * FROM {view.name}")
+            )
+            found[view.name] = ((expected - shown) + (shown - expected)).total()
+            assert expected.total() > 0, f"nothing to compare in {view.name}"
+    return found
+
+
+def verdicts(stage: Stage) -> dict[tuple[str, str], set[Verdict]]:
+    """Judge the recorded run against the writers' own log: strong, by view and granularity."""
+    history = write_history(stage)
+    events = [event_of(line) for line in history.read_bytes().splitlines()]
+    judgement = judge_events(events, budget=50)
+    assert judgement.reference == "writers"
+    found: dict[tuple[str, str], set[Verdict]] = {}
+    for finding in judgement.findings:
+        if finding.property == "strong" and finding.granularity in ("record", "snapshots"):
+            found.setdefault((finding.view, finding.granularity), set()).add(finding.verdict)
+    return found
+
+
+def run(stage: Stage, node: Node, *, seed: int, kills: list[str]) -> Campaign:
+    """Kill in turn; `spark` among them switches the driver to Spark. At rest, everything written is shown."""
+    chance = random.Random(seed)
+    campaign = Campaign(stage, node, seed)
+    with campaign:
+        campaign.live()
+        load, readers = Load(stage, pause=0.02, seed=seed), Readers(stage)
+        try:
+            for victim in kills:
+                if victim == "spark":
+                    campaign.under_spark()
+                else:
+                    campaign.kill(victim, chance)
+        finally:
+            load.stop()
+            readers.stop()
+        campaign.live()
+    assert load.writer.written > 100
+    again = " ".join(f"{seconds:.0f}" for seconds in sorted(campaign.live_again))
+    print(f"{load.writer.written} writes; killed {dict(campaign.killed)}; live again after {again} s")
+    return campaign
