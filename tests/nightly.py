@@ -29,6 +29,8 @@ PARTS: dict[str, tuple[str, ...]] = {
     "spark": ("tests/spark",),
     "specs": ("tests/specs",),
     "crash": ("tests/campaigns",),
+    "crash-three-nodes": ("tests/campaigns/nightly_three_nodes.py",),
+    "crash-rebuild": ("tests/campaigns/nightly_rebuild.py",),
     "specs-larger": ("tests/specs/nightly_larger.py",),
     "capture-differential": ("tests/cluster/test_capture_differential.py",),
     "capture-members": ("tests/cluster/nightly_capture_members.py::test_join_move_and_decommission",),
@@ -45,7 +47,7 @@ PARTS: dict[str, tuple[str, ...]] = {
 
 EXAMPLES = {
     "capture-differential": 50_000,
-    "crash": 10,
+    "crash": 30,
     "agree": 20_000,
     "properties": 2_000,
     "plans": 2_000,

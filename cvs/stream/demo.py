@@ -49,6 +49,7 @@ class Stage:
     folder: Path
     address: ClusterAddress
     template: str = SHOP_VIEWS
+    replicas: int = 1
     processes: list["subprocess.Popen[bytes]"] = field(default_factory=list)
     session: CassandraSession = field(init=False)
 
@@ -89,9 +90,12 @@ class Stage:
 
     def capture(self) -> "subprocess.Popen[bytes]":
         """Start the capture of the node's log."""
-        node = self.address.contact_points[0]
+        return self.capture_of(self.address.contact_points[0])
+
+    def capture_of(self, node: str) -> "subprocess.Popen[bytes]":
+        """Start the capture of one of several nodes."""
         options = ("--node", node, "--port", str(self.address.port), "--feed", str(self.file("feed")))
-        return self.start("capture", *options, log="capture.log")
+        return self.start("capture", *options, log=f"capture-{node}.log")
 
     def pipeline(
         self, *extra: str, views: str = VIEWS, spark: bool = True, log: str = ""
@@ -137,22 +141,24 @@ class Stage:
 
 
 @contextmanager
-def on_stage(folder: Path, address: ClusterAddress, *, views: str = SHOP_VIEWS) -> Iterator[Stage]:
+def on_stage(
+    folder: Path, address: ClusterAddress, *, views: str = SHOP_VIEWS, replicas: int = 1
+) -> Iterator[Stage]:
     """Open the stage; whatever happens, nothing is left running."""
-    stage = Stage(folder, address, views)
+    stage = Stage(folder, address, views, replicas)
     try:
-        wait_for(lambda: _made(stage.session), seconds=READY_SECONDS, what="making the shop's tables")
+        wait_for(lambda: _made(stage), seconds=READY_SECONDS, what="making the shop's tables")
         yield stage
     finally:
         stage.end()
 
 
-def _made(session: CassandraSession) -> bool:
+def _made(stage: Stage) -> bool:
     """Make the tables; a node that has just opened its port may still refuse."""
     try:
-        create_shop(session)
+        create_shop(stage.session, replicas=stage.replicas)
         for views in (VIEWS, NAIVE):
-            make_keyspace(session, views)
+            make_keyspace(stage.session, views, replicas=stage.replicas)
     except (DriverException, NoHostAvailable):
         return False
     return True

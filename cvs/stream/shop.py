@@ -43,16 +43,16 @@ CREATE MATERIALIZED VIEW {views}.revenue_by_city AS
 """
 
 
-def create_shop(session: CassandraSession) -> None:
+def create_shop(session: CassandraSession, *, replicas: int = 1) -> None:
     """Make the base tables."""
-    make_keyspace(session, KEYSPACE)
+    make_keyspace(session, KEYSPACE, replicas=replicas)
     for table in TABLES:
         session.define(table.format(space=KEYSPACE))
 
 
-def make_keyspace(session: CassandraSession, name: str) -> None:
-    """Make a keyspace for one node."""
-    replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+def make_keyspace(session: CassandraSession, name: str, *, replicas: int = 1) -> None:
+    """Make a keyspace."""
+    replication = f"{{'class': 'SimpleStrategy', 'replication_factor': {replicas}}}"
     session.define(f"CREATE KEYSPACE IF NOT EXISTS {name} WITH replication = {replication}")
 
 

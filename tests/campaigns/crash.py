@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cassandra.cluster import Cluster
+from cassandra import ConsistencyLevel
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.query import dict_factory
 
 from cvs.checker.verdict import Verdict
@@ -22,10 +23,11 @@ from cvs.embedded.node import Node
 from cvs.history.codec import event_of
 from cvs.report.audit import judge_events
 from cvs.store.session import ClusterAddress
+from cvs.stream.build import PREFIX
 from cvs.stream.demo import VIEWS, Load, Readers, Stage, wait_for, write_history
 from cvs.stream.recipe import recipe_of
 from cvs.stream.shop import KEYSPACE
-from cvs.stream.tables import Names
+from cvs.stream.tables import Names, create
 from tests.agree import duckdb_sql
 from tests.campaigns.driver import command
 
@@ -37,18 +39,19 @@ class Campaign:
     """Who runs, who is killed, and what was seen."""
 
     stage: Stage
-    node: Node
-    seed: int
+    nodes: list[Node]
     spark: bool = False
+    incarnation: int = 1
     killed: Counter[str] = field(default_factory=Counter)
     live_again: list[float] = field(default_factory=list)
     _running: dict[str, Any] = field(default_factory=dict)
-    _down: bool = False
+    _down: set[str] = field(default_factory=set)
     _ended: threading.Event = field(default_factory=threading.Event)
     _keeper: threading.Thread = field(init=False)
 
     def __enter__(self) -> "Campaign":
-        self._running = {"tail": self._tail(), "driver": self._driver()}
+        self._running = {node.address: self.stage.capture_of(node.address) for node in self.nodes}
+        self._running["driver"] = self._driver()
         self._keeper = threading.Thread(target=self._keep)
         self._keeper.start()
         return self
@@ -71,11 +74,9 @@ class Campaign:
         """End one of them with kill -9 at a random moment, and mostly wait until the views follow again."""
         time.sleep(chance.random() * 1.5)
         if victim == "node":
-            self._down = True
-            self.node.kill()
-            time.sleep(chance.random())
-            self.node.restart()
-            self._down = False
+            self._kill_node(chance.choice(self.nodes), chance)
+        elif victim == "tail":
+            os.kill(self._running[chance.choice(self.nodes).address].pid, signal.SIGKILL)
         elif victim == "worker":
             os.kill(self._worker(), signal.SIGKILL)
         else:
@@ -84,21 +85,54 @@ class Campaign:
         if chance.random() < 0.7:
             self.live_again.append(self.live())
 
-    def _tail(self) -> Any:
-        return self.stage.capture()
+    def _kill_node(self, node: Node, chance: random.Random) -> None:
+        """End a node; of several the others go on without it for a while."""
+        self._down.add(node.address)
+        node.kill()
+        time.sleep(chance.random() * (1 if len(self.nodes) == 1 else 8))
+        node.restart()
+        self._down.remove(node.address)
 
     def _driver(self) -> Any:
         stage = self.stage
         words = {"views": stage.views_sql(), "base": KEYSPACE, "feed": str(stage.file("feed"))}
         words |= {"state": f"cvs_{VIEWS}", "record": str(stage.file(f"log_{VIEWS}"))}
+        words |= {"replication": stage.replicas, "incarnation": self.incarnation}
+        if self.incarnation > 1 and not self.serves():
+            words["older"] = self.incarnation - 1
         process = command(stage.address, **words, spark="local[2,4]" if self.spark else "")
         return stage.start_command(process, log="driver.log")
 
     def _keep(self) -> None:
         while not self._ended.wait(0.1):
-            for name, start in (("tail", self._tail), ("driver", self._driver)):
-                if self._running[name].poll() is not None and not self._down:
-                    self._running[name] = start()
+            for name, process in list(self._running.items()):
+                if process.poll() is None or name in self._down or len(self._down) == len(self.nodes):
+                    continue
+                driver = name == "driver"
+                self._running[name] = self._driver() if driver else self.stage.capture_of(name)
+
+    def serves(self) -> bool:
+        """Say whether readers see all of the newest incarnation."""
+        control = self.stage.control()
+        if control is None or control.signature.incarnation < self.incarnation:
+            return False
+        return not control.pin.building and not control.pin.publishing
+
+    def rebuild(self, chance: random.Random, *, kills: int) -> None:
+        """Build all views anew, and kill the driver again and again while that goes on, at the take-over too."""
+        stage = self.stage
+        self.incarnation += 1
+        names = Names(keyspace=f"cvs_{VIEWS}", incarnation=self.incarnation)
+        recipe, _ = recipe_of(stage.session, stage.views_sql(VIEWS), names=names, keyspaces=(KEYSPACE,))
+        create(
+            stage.session, recipe.plan, names, replication=stage.replicas, build=f"{PREFIX}{self.incarnation}"
+        )
+        os.kill(self._running["driver"].pid, signal.SIGKILL)
+        for _ in range(kills):
+            time.sleep(1 + chance.random() * (15 if self.spark else 3))
+            os.kill(self._running["driver"].pid, signal.SIGKILL)
+            self.killed["driver while rebuilding" if not self.serves() else "driver"] += 1
+        wait_for(self.serves, seconds=LIVE_SECONDS, what="the rebuild")
 
     def under_spark(self) -> None:
         """Go on under Spark, its tasks carrying every epoch."""
@@ -148,9 +182,11 @@ def wrong_rows(address: ClusterAddress, stage: Stage) -> dict[str, int]:
         stage.session, stage.views_sql(VIEWS), names=Names(keyspace="cvs_views"), keyspaces=(KEYSPACE,)
     )
     tables = {table.name: table for table in recipe.plan.bases}
-    with Cluster(list(address.contact_points), port=address.port) as cluster:
+    at_quorum = ExecutionProfile(consistency_level=ConsistencyLevel.QUORUM, row_factory=dict_factory)
+    with Cluster(
+        list(address.contact_points), port=address.port, execution_profiles={EXEC_PROFILE_DEFAULT: at_quorum}
+    ) as cluster:
         session = cluster.connect()
-        session.row_factory = dict_factory
         database = duckdb_sql.connect(tables)
         duckdb_sql.fill(
             database, tables, {name: list(session.execute(f"SELECT * FROM {name}")) for name in tables}
@@ -186,10 +222,10 @@ def verdicts(stage: Stage) -> dict[tuple[str, str], set[Verdict]]:
     return found
 
 
-def run(stage: Stage, node: Node, *, seed: int, kills: list[str]) -> Campaign:
+def run(stage: Stage, nodes: list[Node], *, seed: int, kills: list[str]) -> Campaign:
     """Kill in turn; `spark` among them switches the driver to Spark. At rest, everything written is shown."""
     chance = random.Random(seed)
-    campaign = Campaign(stage, node, seed)
+    campaign = Campaign(stage, nodes)
     with campaign:
         campaign.live()
         load, readers = Load(stage, pause=0.02, seed=seed), Readers(stage)

@@ -10,23 +10,26 @@ from typing import Any
 
 from cvs.store.session import ClusterAddress
 from cvs.stream.pipeline import Pipeline
-from cvs.stream.runner import RunSettings, end_on_signals, run
+from cvs.stream.runner import Life, RunSettings, end_on_signals, run
 
 
 def command(address: ClusterAddress, **words: Any) -> list[str]:
     """The command line of such a process."""
-    words |= {"contact": address.contact_points[0], "port": address.port}
+    words |= {"contact": address.contact_points, "port": address.port}
     return [sys.executable, "-m", "tests.campaigns.driver", json.dumps(words)]
 
 
 def settings_of(words: dict[str, Any]) -> RunSettings:
     return RunSettings(
-        address=ClusterAddress(contact_points=(words["contact"],), port=words["port"]),
+        address=ClusterAddress(contact_points=tuple(words["contact"]), port=words["port"]),
         views_sql=words["views"],
         base_keyspaces=(words["base"],),
         feed=words["feed"],
         state_keyspace=words["state"],
         record=Path(words["record"]) if "record" in words else None,
+        replication=words.get("replication", 1),
+        incarnation=words.get("incarnation", 1),
+        older=Life(incarnation=words["older"], views_sql=words["views"]) if "older" in words else None,
         spark_master=words.get("spark", ""),
         fall_at=words.get("stop_at", 0),
         fall_by="stop",
