@@ -29,8 +29,11 @@ PARTS: dict[str, tuple[str, ...]] = {
     "spark": ("tests/spark",),
     "specs": ("tests/specs",),
     "crash": ("tests/campaigns",),
-    "crash-three-nodes": ("tests/campaigns/nightly_three_nodes.py",),
-    "crash-rebuild": ("tests/campaigns/nightly_rebuild.py",),
+    "crash-three-nodes": ("tests/campaigns/nightly_variants.py::test_one_of_three_nodes_is_killed",),
+    "crash-clocks": ("tests/campaigns/nightly_variants.py::test_clocks_disagree_by_seconds",),
+    "crash-rebuild": (
+        "tests/campaigns/nightly_variants.py::test_views_are_right_however_often_a_rebuild_is_killed",
+    ),
     "specs-larger": ("tests/specs/nightly_larger.py",),
     "capture-differential": ("tests/cluster/test_capture_differential.py",),
     "capture-members": ("tests/cluster/nightly_capture_members.py::test_join_move_and_decommission",),

@@ -169,17 +169,26 @@ class LogDecoder:
         for cell in change.cells:
             if cell.column != "truncated_at" or not cell.path or not cell.value:
                 continue
-            decoder = self._decoder(cell.path)
-            if decoder is None or not decoder.captured:
-                continue
-            segment, offset = int.from_bytes(cell.value[:8], "big"), int.from_bytes(cell.value[8:12], "big")
-            moment = int.from_bytes(cell.value[12:20], "big", signed=True)
-            entry.changes.append(
-                Change(
-                    Kind.TRUNCATION,
-                    decoder.reference,
-                    deletion=Deletion(moment * 1000, moment // 1000),
-                    origin=entry.origin,
-                    detail=f"{segment}:{offset}",
-                )
+            entry.changes += self.truncation(cell.path, cell.value, entry.origin)
+
+    def truncation(self, table_id: bytes, value: bytes, origin: tuple[int, int, int]) -> list[Change]:
+        """Return the change that a table's entry in `system.local.truncated_at` is; nothing if it is not captured."""
+        decoder = self._decoder(table_id)
+        if decoder is None or not decoder.captured:
+            return []
+        segment, offset = int.from_bytes(value[:8], "big"), int.from_bytes(value[8:12], "big")
+        moment = truncated_at(value)
+        return [
+            Change(
+                Kind.TRUNCATION,
+                decoder.reference,
+                deletion=Deletion(moment * 1000, moment // 1000),
+                origin=origin,
+                detail=f"{segment}:{offset}",
             )
+        ]
+
+
+def truncated_at(value: bytes) -> int:
+    """Return when a table was truncated, by its node's clock: milliseconds."""
+    return int.from_bytes(value[12:20], "big", signed=True)

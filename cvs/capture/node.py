@@ -102,6 +102,11 @@ class NodeConnection:
         """Ask for the rows of `system_schema`."""
         return {name: self._rows(query) for name, query in QUERIES.items()}
 
+    def truncations(self) -> dict[bytes, bytes]:
+        """Ask for `system.local.truncated_at`: table id -> place in the log and moment."""
+        (row,) = self._rows("SELECT truncated_at FROM system.local")
+        return {table.bytes: value for table, value in (row["truncated_at"] or {}).items()}
+
     def close(self) -> None:
         """End the connection."""
         if self._cluster:

@@ -3,13 +3,14 @@
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from cvs.capture.changes import TableDefinition
 from cvs.capture.clock import StreamClock
 from cvs.capture.feed import Feed, Head
-from cvs.capture.log import LogDecoder
+from cvs.capture.log import LogDecoder, truncated_at
 from cvs.capture.node import NodeConnection, NodeSettings, fullness
 from cvs.capture.schema import SchemaBook
 from cvs.capture.tail import Tail
@@ -18,6 +19,9 @@ from cvs.errors import MissingEnvironmentError, StoreError
 POLL_SECONDS = 0.005
 COLLECT_SECONDS = 10.0
 RETRY_SECONDS = 1.0
+ASK_SECONDS = 2.0
+KNOWN_SECONDS = 60
+"""A truncation that much older than a stream's clock was said by an earlier process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +70,21 @@ class Capture:
             blocks_writes=self.settings.blocks_writes,
             delete=delete,
         )
+        clock = self.tail.head.clock // 1000
+        self._truncations = {
+            table: value
+            for table, value in connection.truncations().items()
+            if not clock or truncated_at(value) < clock - KNOWN_SECONDS * 1000
+        }
 
     def run(self, stop: threading.Event, *, each: Callable[[Status], None] | None = None) -> None:
         """Follow the log until `stop` is set; tell `each` the status every few seconds."""
-        due = time.monotonic()
+        due = ask = time.monotonic()
         while not stop.is_set():
             found = self._step(stop)
+            if time.monotonic() >= ask:
+                ask = time.monotonic() + ASK_SECONDS
+                self._ask_for_truncations()
             if time.monotonic() >= due:
                 due = time.monotonic() + COLLECT_SECONDS
                 self._feed.collect()
@@ -87,6 +100,15 @@ class Capture:
             self.tail.counters["questions the node did not answer"] += 1
             stop.wait(RETRY_SECONDS)
             return 0
+
+    def _ask_for_truncations(self) -> None:
+        """Say those that the log did not: a segment without a captured change goes unread, the entry of one in it."""
+        with suppress(StoreError):  # the node is down: it is asked again
+            for table, value in self._connection.truncations().items():
+                if self._truncations.get(table) != value:
+                    source = self.tail.head.source
+                    self.tail.note(self.decoder.truncation(table, value, (source.segment, source.offset, 0)))
+                    self._truncations[table] = value
 
     def catch_up(self) -> int:
         """Take what the log has now; return how many changes it had."""

@@ -172,6 +172,11 @@ class Tail:
             pass
         return self.head.position - before + self._beat(now, consumed=self._consumed)
 
+    def note(self, changes: list[Change]) -> None:
+        """Append what was learnt beside the log."""
+        if changes:
+            self._append(changes, self._at)
+
     def behind(self) -> int:
         """Return the bytes of segments that wait to be read or deleted."""
         return sum(path.stat().st_size for path in self.folder.glob("CommitLog-*.log"))

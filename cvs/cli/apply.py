@@ -8,6 +8,7 @@ import msgspec
 
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json
+from cvs.cli.waiting import wait_served
 from cvs.errors import ExitCode, SpecificationError
 from cvs.sidecar.apply import Proposal, carry_out, propose
 from cvs.sidecar.views import opened_views
@@ -26,6 +27,11 @@ SIGNS = {"create": "+", "replace": "~", "drop": "-", "unchanged": "=", "kept": "
     is_flag=True,
     help="The feed holds every write since the base tables were made: follow it and read no table.",
 )
+@click.option(
+    "--wait",
+    is_flag=True,
+    help="Wait until the running `cvs run` shows all of them; exit code 1 if it cannot.",
+)
 @json_option
 def command(
     file: str,
@@ -34,6 +40,7 @@ def command(
     yes: bool,
     prune: bool,
     whole_feed: bool,
+    wait: bool,
     as_json: bool,
 ) -> int:
     """Create, replace or drop views so that the cluster keeps those of FILE.
@@ -53,11 +60,13 @@ def command(
         agreed = not dry_run and not proposal.empty and (yes or _asked(as_json))
         if agreed:
             carry_out(views, proposal, whole_feed=whole_feed)
+        waits = wait and (agreed or proposal.empty)
+        code = wait_served(views, proposal.incarnation) if waits else ExitCode.MET
     if as_json:
-        print_json("apply", {"applied": agreed, **_as_data(proposal)})
+        print_json("apply", {"applied": agreed, **_as_data(proposal)}, exit_code=code)
     elif agreed:
-        console().print("applied. next: cvs run, then cvs status")
-    return ExitCode.MET
+        console().print("applied" if wait else "applied. next: cvs run, then cvs status")
+    return code
 
 
 def _read(file: str) -> str:

@@ -6,6 +6,7 @@ import click
 
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json
+from cvs.cli.waiting import wait_served
 from cvs.errors import ExitCode, SpecificationError
 from cvs.sidecar.apply import Proposal, carry_out, propose
 from cvs.sidecar.views import opened_views
@@ -17,9 +18,16 @@ from cvs.sidecar.views import opened_views
 @settings_option
 @click.option("--dry-run", is_flag=True, help="Print every statement that would be sent, and send none.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--wait", is_flag=True, help="Wait until the running `cvs run` has built them.")
 @json_option
 def command(
-    view: str | None, everything: bool, settings_file: str | None, dry_run: bool, yes: bool, as_json: bool
+    view: str | None,
+    everything: bool,
+    settings_file: str | None,
+    dry_run: bool,
+    yes: bool,
+    wait: bool,
+    as_json: bool,
 ) -> int:
     """Build views anew: after TRUNCATE, DROP, a gap in the capture, or rows that `cvs verify` found wrong.
 
@@ -38,12 +46,14 @@ def command(
         agreed = not dry_run and (yes or _asked(proposal, as_json))
         if agreed:
             carry_out(views, proposal)
+        code = wait_served(views, proposal.incarnation) if wait and agreed else ExitCode.MET
     if as_json:
         names = [one.name for one in proposal.views]
-        print_json("rebuild", {"rebuilding": agreed, "views": names, "incarnation": proposal.incarnation})
+        result = {"rebuilding": agreed, "views": names, "incarnation": proposal.incarnation}
+        print_json("rebuild", result, exit_code=code)
     else:
-        _print(proposal, agreed=agreed, dry_run=dry_run)
-    return ExitCode.MET
+        _print(proposal, agreed=agreed and not wait, dry_run=dry_run)
+    return code
 
 
 def _asked(proposal: Proposal, as_json: bool) -> bool:

@@ -1,10 +1,6 @@
 """`cvs status`: the views as an operator needs to see them, worst first."""
 
-import json
 import time
-import urllib.error
-import urllib.request
-from typing import Any
 
 import click
 from rich.console import Group
@@ -14,13 +10,12 @@ from rich.text import Text
 
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json
-from cvs.errors import ExitCode, MissingEnvironmentError
+from cvs.cli.waiting import SidecarStatus, ask_sidecar
+from cvs.errors import ExitCode
 from cvs.sidecar.settings import Settings
 
-Status = dict[str, Any]  # because it is JSON
 WORST_FIRST = ("broken", "degraded", "building", "paused", "live")
 COLOURS = {"broken": "red", "degraded": "yellow", "building": "blue", "paused": "dim", "live": "green"}
-ANSWER_SECONDS_MAX = 5.0
 
 
 @click.command(name="status")
@@ -36,7 +31,7 @@ def command(settings_file: str | None, watch: bool, as_json: bool) -> int:
     cvs status --watch
     """
     settings = read_settings(settings_file)
-    status = _ask(settings)
+    status = ask_sidecar(settings)
     unwell = any(view["state"] in ("broken", "degraded") for view in status["views"])
     code = ExitCode.VIOLATED if unwell else ExitCode.MET
     if as_json:
@@ -50,29 +45,17 @@ def command(settings_file: str | None, watch: bool, as_json: bool) -> int:
     return code
 
 
-def _ask(settings: Settings) -> Status:
-    url = f"http://{settings.http.host}:{settings.http.port}/status.json"
-    try:
-        with urllib.request.urlopen(url, timeout=ANSWER_SECONDS_MAX) as answer:
-            status: Status = json.load(answer)
-            return status
-    except (OSError, urllib.error.URLError, json.JSONDecodeError) as fault:
-        raise MissingEnvironmentError(
-            "no sidecar answers", where=url, next_step="start one with `cvs run`, or set [http]"
-        ) from fault
-
-
 def _watch(settings: Settings) -> None:
     try:
-        with Live(_picture(_ask(settings)), console=console(), screen=True) as live:
+        with Live(_picture(ask_sidecar(settings)), console=console(), screen=True) as live:
             while True:
                 time.sleep(1.0)
-                live.update(_picture(_ask(settings)))
+                live.update(_picture(ask_sidecar(settings)))
     except KeyboardInterrupt:
         return
 
 
-def _picture(status: Status) -> Group:
+def _picture(status: SidecarStatus) -> Group:
     """Draw one status; names are text, never markup."""
     views = sorted(status["views"], key=lambda view: (WORST_FIRST.index(view["state"]), -view["lag_ms"]))
     table = Table(box=None, pad_edge=False)

@@ -6,14 +6,14 @@ section 5. gc_grace is never zero (H27: a put delayed past it would resurrect).
 
 import re
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cvs.errors import SpecificationError
+from cvs.model.cql_type import CqlType, parse_type
 from cvs.model.stages import Plan, Publication, Typed
 
 GC_GRACE_SECONDS = 864_000
 MAX_NAME = 48  # because Cassandra refuses longer table names
-_COLLECTION = re.compile(r"(list|set|map)\s*<")
 _PLAIN = re.compile(r"[a-z][a-z0-9_]*\Z")
 _RESERVED = frozenset(
     re.findall(
@@ -85,14 +85,25 @@ def published_table(publication: Publication) -> TableLayout:
     """
     return TableLayout(
         name=publication.table,
-        columns=tuple(
-            (name, f"frozen<{kind}>" if _COLLECTION.match(kind) else kind)
-            for name, kind in publication.columns
-        ),
+        columns=tuple((name, published_type(kind)) for name, kind in publication.columns),
         partition_key=publication.partition_key,
         clustering=publication.clustering,
         comment=f"cvs view {publication.view}: written by cvs alone",
     )
+
+
+def published_type(kind: str) -> str:
+    """Return the type a published column has: a user type, known in its own keyspace only, as a tuple of its fields."""
+    found = parse_type(kind)
+    split = found.name in ("list", "set", "map", "udt")
+    return str(replace(_anywhere(found), frozen=found.frozen or split))
+
+
+def _anywhere(kind: CqlType) -> CqlType:
+    parts = tuple(_anywhere(part) for part in kind.parts)
+    if kind.name == "udt":
+        return replace(kind, name="tuple", parts=parts, fields=())
+    return replace(kind, parts=parts)
 
 
 def tables(plan: Plan, keyspace: str) -> tuple[TableLayout, ...]:

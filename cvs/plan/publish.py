@@ -73,6 +73,11 @@ def published_key(
         warnings.append(
             f"rows whose {names} is null are left out (a key column cannot be null): COALESCE it to keep them"
         )
+    warnings += [
+        f"{name} is published as a tuple of its type's fields in their order: a type is known in one keyspace only"
+        for name, kind in columns
+        if "udt<" in kind
+    ]
     return Published(relation=relation, columns=columns, key=key, warnings=tuple(warnings))
 
 

@@ -50,6 +50,9 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     )
     watermark_before: int = 0  # ... before it is in an older one
     plan: str = ""  # hash of plan and code: other code may not run the epoch (H4)
+    begun: int = (
+        0  # microseconds: where the build's changes begin; what was truncated earlier, its scan did not see
+    )
     build: str = ""  # the stream of the feed that carries what was in the base tables before
     stopped: dict[str, str] = {}  # base table -> why its changes no longer count (truncated, dropped, a gap)
     quarantine: tuple[str, ...] = ()

@@ -50,6 +50,7 @@ class Status:
     watermark: float = 0.0
     queued_change_count: int = 0
     building: str = ""  # how far a build is; empty: none goes on
+    build_part: float = 0.0  # of the base tables that is read
     views: tuple[ViewStatus, ...] = ()
     epochs: tuple[EpochStatus, ...] = ()
     problems: tuple[str, ...] = ()

@@ -84,8 +84,27 @@ class Views:
         return parse_views(text, self.bases(), keyspace=self.settings.views.published_keyspace)
 
     def declared(self) -> tuple[DeclaredView, ...]:
-        """Return the kept views, parsed."""
-        return self.parsed("\n".join(view.statement for view in self.kept().values()))
+        """Return the kept views, parsed; a base table that was dropped or changed since may make that impossible."""
+        kept = self.kept()
+        try:
+            return self.parsed("\n".join(view.statement for view in kept.values()))
+        except SpecificationError:
+            raise self._outlived(kept.values()) from None
+
+    def _outlived(self, kept: Iterable[CatalogView]) -> SpecificationError:
+        """Say which kept views the base tables cannot make any more, and why."""
+        able, unable = [""], []
+        for view in kept:
+            try:
+                self.parsed("\n".join([*able, view.statement]))
+            except SpecificationError as refusal:
+                unable.append(f"{view.name} ({refusal.what})")
+            else:
+                able.append(view.statement)
+        return SpecificationError(
+            f"views that the base tables cannot make any more: {', '.join(unable)}",
+            next_step="bring back what is missing, or apply views.sql without them: cvs apply views.sql --prune",
+        )
 
     def plans(self, declared: tuple[DeclaredView, ...]) -> dict[str, str]:
         """Return what is done for each view, in words."""

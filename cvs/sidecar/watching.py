@@ -152,9 +152,10 @@ class PipelineWatcher:
         """Say how far a build is; pass it on if readers see it."""
         build = self.pipeline.build
         if build is not None and (control.pin.building or control.pin.publishing):
-            self.board.board.change(building=str(build.progress()))
+            progress = build.progress()
+            self.board.board.change(building=str(progress), build_part=progress.part)
         elif self.pipeline.serves:
-            self.board.board.change(building="")
+            self.board.board.change(building="", build_part=0.0)
         else:  # because what broke before it was shown will never be
             reasons = "; ".join(f"{table}: {why}" for table, why in control.pin.stopped.items())
             self.board.board.change(building=f"given up: {reasons}")

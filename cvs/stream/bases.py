@@ -72,11 +72,16 @@ def base_reader(definition: TableDefinition, table: BaseTable, *, delta: str, bu
 
 
 def delta_input(
-    changes: Iterable[Change], definitions: Mapping[str, TableDefinition], *, tables: Iterable[str] = ()
+    changes: Iterable[Change],
+    definitions: Mapping[str, TableDefinition],
+    *,
+    tables: Iterable[str] = (),
+    begun: int = 0,
 ) -> tuple[dict[str, DeltaInput], dict[str, str]]:
     """Sort captured changes by base table, partition and row; `definitions` by the references in them.
 
-    Beside it: which tables nothing can follow any more, and why. A gap may have lost changes of any table.
+    Beside it: which tables nothing can follow any more, and why. A gap may have lost changes of any table; a table
+    that was truncated before the build began (`begun`, microseconds) was scanned as it is.
     """
     found: dict[str, DeltaInput] = {}
     stopped: dict[str, str] = {}
@@ -87,12 +92,18 @@ def delta_input(
         definition = definitions.get(change.definition)
         if definition is None or change.kind is Kind.SCHEMA:
             continue
+        if change.kind is Kind.TRUNCATION and change.deletion and _surely_before(change.deletion, begun):
+            continue
         if change.kind in STOPS:
             stopped[definition.full_name] = _reason(change)
             continue
         partition = found.setdefault(definition.full_name, {}).setdefault(change.key, PartitionChanges())
         _take(change, partition, clustered=bool(definition.clustering))
     return found, stopped
+
+
+def _surely_before(truncation: captured.Deletion, moment: int) -> bool:
+    return truncation.write_time + 1000 <= moment  # because the node says it in whole milliseconds
 
 
 def _reason(change: Change) -> str:

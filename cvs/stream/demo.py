@@ -172,6 +172,7 @@ class Load:
     pause: float
     orders: int = 60
     seed: int = 1
+    skew_seconds: float = 0.0
     writer: Writer = field(init=False)
     _thread: threading.Thread = field(init=False)
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -180,7 +181,8 @@ class Load:
         """Fill the shop and start writing."""
         recorder = FileRecorder(self.stage.file("writer.ndjson"))
         chance = random.Random(self.seed)  # noqa: S311 -- because a repeatable workload is wanted, not a secret
-        self.writer = Writer(self.stage.session, recorder, chance, orders=self.orders)
+        skew = self.skew_seconds
+        self.writer = Writer(self.stage.session, recorder, chance, orders=self.orders, skew_seconds=skew)
         self.writer.fill()
         arguments = {"pause": self.pause}
         self._thread = threading.Thread(target=self.writer.run, args=(self._stop.is_set,), kwargs=arguments)

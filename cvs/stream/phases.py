@@ -82,9 +82,9 @@ def begun(last: Pin, heads: Mapping[str, Head]) -> Pin:
 
     Its clock is set, so that what expires from here on is found (H13).
     """
-    clock = watermark(heads) // MICROSECONDS
+    moment = watermark(heads)
     until = {stream: it.position for stream, it in heads.items() if stream != last.build}
-    return structs.replace(last, until=until, clock=clock)
+    return structs.replace(last, until=until, clock=moment // MICROSECONDS, begun=moment)
 
 
 def watermark(heads: Mapping[str, Head]) -> int:

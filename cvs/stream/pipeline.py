@@ -193,7 +193,8 @@ class Pipeline:
         self.door.check = lambda: deadline.check(self.monotonic())
         started = self.monotonic()
         tables = self.recipe.definitions
-        changes, stopped = delta_input(read_pinned(self.feed, pin), self._known, tables=tables)
+        found = read_pinned(self.feed, pin)
+        changes, stopped = delta_input(found, self._known, tables=tables, begun=pin.begun)
         for table in {*stopped, *pin.stopped}:
             changes.pop(table, None)  # because what is followed in part is not followed
         self._took("feed", started)

@@ -61,7 +61,8 @@ class Writer:
     """Writes to the shop as an application would, and writes down what it is about to write before it does.
 
     Each write carries its own write time, larger than the last, which is also its number in the log: so the
-    log is a time-line nobody can doubt, whatever the node's clock says.
+    log is a time-line nobody can doubt, whatever the node's clock says. With `skew_seconds` write times are wrong by up
+    to so much in both directions, as those of clients whose clocks disagree.
     """
 
     session: CassandraSession
@@ -73,6 +74,8 @@ class Writer:
     versions: dict[tuple[str, int], int] = field(default_factory=dict)
     written: int = 0
     last_time: int = 0
+    skew_seconds: float = 0.0
+    _stamps: set[int] = field(default_factory=set)
 
     def fill(self) -> None:
         """Write the products and customers."""
@@ -118,7 +121,7 @@ class Writer:
     def _put(self, table: str, key: int, row: dict[str, Any] | None) -> None:
         record = (table, key)
         version = self.versions[record] = self.versions.get(record, 0) + 1
-        stamp = self.last_time = max(time.time_ns() // 1000, self.last_time + 1)
+        stamp = self._stamp()
         self.rows[record] = row
         name = f"{KEYSPACE}.{table}"
         called = ev.BaseUpdateCalled(
@@ -145,6 +148,17 @@ class Writer:
             )
         )
         self.written += 1
+
+    def _stamp(self) -> int:
+        """Return a write time that no other write has."""
+        now = self.last_time = max(time.time_ns() // 1000, self.last_time + 1)
+        if not self.skew_seconds:
+            return now
+        stamp = now + round(self.chance.uniform(-1e6, 1e6) * self.skew_seconds)
+        while stamp in self._stamps:
+            stamp += 1
+        self._stamps.add(stamp)
+        return stamp
 
     def _execute(self, text: str, values: tuple[Any, ...]) -> None:
         """Repeat a write until it is answered: it carries its write time, so it stays the same write."""

@@ -209,12 +209,12 @@ def wrong_rows(address: ClusterAddress, stage: Stage) -> dict[str, int]:
     return found
 
 
-def verdicts(stage: Stage) -> dict[tuple[str, str], set[Verdict]]:
-    """Judge the recorded run against the writers' own log: strong, by view and granularity."""
+def verdicts(stage: Stage, *, reference: str = "writers") -> dict[tuple[str, str], set[Verdict]]:
+    """Judge the recorded run against the writers' own log, or its order of write times: strong, by view."""
     history = write_history(stage)
     events = [event_of(line) for line in history.read_bytes().splitlines()]
-    judgement = judge_events(events, budget=50)
-    assert judgement.reference == "writers"
+    judgement = judge_events(events, reference=reference, budget=50)
+    assert judgement.reference == reference
     found: dict[tuple[str, str], set[Verdict]] = {}
     for finding in judgement.findings:
         if finding.property == "strong" and finding.granularity in ("record", "snapshots"):
@@ -222,13 +222,15 @@ def verdicts(stage: Stage) -> dict[tuple[str, str], set[Verdict]]:
     return found
 
 
-def run(stage: Stage, nodes: list[Node], *, seed: int, kills: list[str]) -> Campaign:
+def run(
+    stage: Stage, nodes: list[Node], *, seed: int, kills: list[str], skew_seconds: float = 0.0
+) -> Campaign:
     """Kill in turn; `spark` among them switches the driver to Spark. At rest, everything written is shown."""
     chance = random.Random(seed)
     campaign = Campaign(stage, nodes)
     with campaign:
         campaign.live()
-        load, readers = Load(stage, pause=0.02, seed=seed), Readers(stage)
+        load, readers = Load(stage, pause=0.02, seed=seed, skew_seconds=skew_seconds), Readers(stage)
         try:
             for victim in kills:
                 if victim == "spark":

@@ -47,17 +47,17 @@ def test_every_view_is_strong_through_kills(number: int, tmp_path: Path) -> None
     survives(tmp_path, size=1, seed=seed, kills=chosen(seed) if NIGHTLY else IN_CI)
 
 
-def survives(folder: Path, *, size: int, seed: int, kills: list[str]) -> None:
-    """Run one campaign on a cluster of its own and judge it."""
+def survives(folder: Path, *, size: int, seed: int, kills: list[str], skew_seconds: float = 0.0) -> None:
+    """Run one campaign on a cluster of its own and judge it; where clocks disagree, by the order of write times."""
     with EmbeddedCluster(size=size, quick=True) as cluster:
         address = ClusterAddress(contact_points=cluster.contact_points, port=cluster.native_port)
         with on_stage(folder, address, views=VIEWS + MORE, replicas=size) as stage:
-            campaign = run(stage, cluster.nodes, seed=seed, kills=kills)
+            campaign = run(stage, cluster.nodes, seed=seed, kills=kills, skew_seconds=skew_seconds)
             assert campaign.killed.total() == KILLS
             wrong = wrong_rows(address, stage)
             assert len(wrong) == 11
             assert not any(wrong.values()), wrong
-            found = verdicts(stage)
+            found = verdicts(stage, reference="write-time" if skew_seconds else "writers")
     assert {view for view, granularity in found if granularity == "record"} == set(wrong)
     assert {view for view, granularity in found if granularity == "snapshots"} >= set(
         wrong

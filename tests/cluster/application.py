@@ -15,9 +15,10 @@ TAGS = ("warm", "wet", "loud", "")
 TTL_MAX = 4
 
 TABLES = (
+    "CREATE TYPE {space}.mark (word text, weight int)",
     (
         "CREATE TABLE {space}.readings (room text, at int, owner text static, value int, note text, tags set<text>, "
-        "limits map<text, int>, steps list<int>, PRIMARY KEY (room, at)) "
+        "limits map<text, int>, steps list<int>, mark mark, marks list<frozen<mark>>, PRIMARY KEY (room, at)) "
         "WITH CLUSTERING ORDER BY (at DESC) AND cdc = true"
     ),
     "CREATE TABLE {space}.accounts (id int PRIMARY KEY, owner text, balance int, status text) WITH cdc = true",
@@ -36,6 +37,7 @@ class Application:
             self.update_some_columns,
             self.update_collections,
             self.replace_collections,
+            self.set_marks,
             self.set_static,
             self.expire,
             self.delete_row,
@@ -47,7 +49,7 @@ class Application:
             self.compare_and_set,
             self.close_account,
         ]
-        self.weights = [8, 3, 6, 6, 2, 2, 4, 2, 2, 1, 0.3, 3, 4, 4, 1]
+        self.weights = [8, 3, 6, 6, 2, 3, 2, 4, 2, 2, 1, 0.3, 3, 4, 4, 1]
 
     def act(self) -> None:
         (kind,) = self.chance.choices(self.kinds, self.weights)
@@ -55,7 +57,7 @@ class Application:
         self.done[kind.__name__] += 1
 
     def run(self, text: str, *values: Any) -> Any:
-        return self.session.execute(text.format(s=self.space), values)
+        return self.session.execute(text.replace("{s}", self.space), values)
 
     def place(self) -> tuple[str, int]:
         return self.chance.choice(ROOMS), self.chance.randrange(12)
@@ -111,6 +113,19 @@ class Application:
             [7, 7],
             *self.place(),
         )
+
+    def set_marks(self) -> None:
+        change = self.chance.choice(
+            (
+                "mark = {word: 'good', weight: 3}",
+                "mark.weight = 4",
+                "mark.word = null",
+                "mark = null",
+                "marks = [{word: 'first'}, {word: 'then', weight: 2}]",
+                "marks = marks + [{weight: 5}]",
+            )
+        )
+        self.run(f"UPDATE {{s}}.readings SET {change} WHERE room = %s AND at = %s", *self.place())
 
     def set_static(self) -> None:
         self.run(
@@ -194,7 +209,9 @@ class Application:
 
     def noted(self) -> dict[tuple[str, int], tuple[Any, ...]]:
         return {
-            (r.room, r.at): (r.note, r.tags, r.limits, r.steps) for r in self.readings() if r.note is not None
+            (r.room, r.at): (r.note, r.tags, r.limits, r.steps, plain(r.mark), plain(r.marks))
+            for r in self.readings()
+            if r.note is not None
         }
 
     def responsible(self) -> dict[tuple[int, str, int], tuple[Any, ...]]:
@@ -204,3 +221,10 @@ class Application:
             for row in self.readings()
             if account.owner is not None and account.owner == row.owner
         }
+
+
+def plain(value: Any) -> Any:
+    """A user type is published as the tuple of its fields; the driver has a list in neither."""
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return None if value is None else tuple(value)

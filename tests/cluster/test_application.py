@@ -29,7 +29,7 @@ CREATE MATERIALIZED VIEW {space}.by_room AS
 CREATE MATERIALIZED VIEW {space}.by_owner AS
   SELECT owner, COUNT(*) AS readings FROM {space}.readings WHERE owner IS NOT NULL GROUP BY owner;
 CREATE MATERIALIZED VIEW {space}.noted AS
-  SELECT room, at, note, tags, limits, steps FROM {space}.readings WHERE note IS NOT NULL;
+  SELECT room, at, note, tags, limits, steps, mark, marks FROM {space}.readings WHERE note IS NOT NULL;
 CREATE MATERIALIZED VIEW {space}.responsible AS
   SELECT a.id, r.room, r.at, a.balance, a.status, r.value
   FROM {space}.accounts a JOIN {space}.readings r ON a.owner = r.owner;
@@ -89,7 +89,7 @@ def compare(application: Application, session: Session, space: str) -> None:
     owners = {row.owner: row.readings for row in session.execute(f"SELECT * FROM {space}.by_owner")}
     assert owners == application.by_owner()
     noted = {
-        (row.room, row.at): (row.note, row.tags, row.limits, row.steps)
+        (row.room, row.at): (row.note, row.tags, row.limits, row.steps, row.mark, row.marks)
         for row in session.execute(f"SELECT * FROM {space}.noted")
     }
     assert noted == application.noted()

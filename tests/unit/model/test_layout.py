@@ -70,6 +70,18 @@ def test_published_collections_are_frozen() -> None:
     assert kinds == ["int", "frozen<list<int>>", "frozen<map<text, set<int>>>", "frozen<set<text>>"]
 
 
+def test_user_types_are_published_as_tuples() -> None:
+    """A user type is known in its own keyspace only, and its spelled-out form is no CQL."""
+    place = "udt<street:text, gates:list<frozen<udt<no:int>>>>"
+    columns = (("id", "int"), ("a", place), ("b", f"map<text, frozen<{place}>>"), ("c", "vector<float, 3>"))
+    shown = Publication(
+        view="v", table="v.v", columns=columns, partition_key=("id",), clustering=(), inputs=()
+    )
+    tuples = "tuple<text, list<frozen<tuple<int>>>>"
+    kinds = [kind for _, kind in published_table(shown).columns]
+    assert kinds == ["int", f"frozen<{tuples}>", f"frozen<map<text, frozen<{tuples}>>>", "vector<float, 3>"]
+
+
 def test_long_names_are_cut_and_stay_different() -> None:
     one, two = (delta_table("cvs", f"shop.{'x' * 60}{end}").name.split(".")[1] for end in "ab")
     assert one != two

@@ -150,3 +150,14 @@ def test_what_cannot_be_followed_stops_its_table() -> None:
     assert stopped(Kind.DROPPED) == {"home.readings": "the table was dropped: why"}
     assert stopped(Kind.GAP, "").keys() == {"home.readings", "home.rooms"}
     assert stopped(Kind.TRUNCATION, "other") == {}
+
+
+def test_what_was_truncated_before_a_build_began_stops_nothing() -> None:
+    """The scan saw what was left, and the captured changes are younger; one that came later stops the table."""
+
+    def stopped(moment: int) -> dict[str, str]:
+        change = Change(kind=Kind.TRUNCATION, definition="d", deletion=Deletion(moment, 0))
+        return delta_input([change], {"d": DEFINITION}, tables=["home.readings"], begun=5_000)[1]
+
+    assert stopped(4_000) == {}
+    assert stopped(4_001).keys() == {"home.readings"}

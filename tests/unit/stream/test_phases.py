@@ -45,7 +45,7 @@ def test_a_build_begins_where_capture_is() -> None:
     """What is older is the scan's; the clock is set, or nothing that expires during the build would be found."""
     heads = HEADS | {"build-1": Head(position=3, clock=60_000_000)}
     pin = begun(Pin(epoch=0, build="build-1", views={"v.one": BUILDING}), heads)
-    assert (pin.until, pin.clock) == ({"n1": 7}, 50)
+    assert (pin.until, pin.clock, pin.begun) == ({"n1": 7}, 50, 50_000_000)
 
 
 def test_views_are_built_published_and_live_in_this_order() -> None:

@@ -1,0 +1,74 @@
+"""What the running sidecar says of itself, and waiting for it to build views, with a bar where somebody watches."""
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from cvs.cli.output import talk
+from cvs.client.control import read_control
+from cvs.errors import ExitCode, MissingEnvironmentError
+from cvs.programs.epoch import BROKEN
+from cvs.sidecar.settings import Settings
+from cvs.sidecar.views import Views
+
+SidecarStatus = dict[str, Any]  # because it is JSON
+ANSWER_SECONDS_MAX = 5.0
+LOOK_SECONDS = 0.5
+NOBODY = "no sidecar answers: `cvs run` builds the views"
+
+
+def ask_sidecar(settings: Settings) -> SidecarStatus:
+    """Return the status of the sidecar named in [http]."""
+    url = f"http://{settings.http.host}:{settings.http.port}/status.json"
+    try:
+        with urllib.request.urlopen(url, timeout=ANSWER_SECONDS_MAX) as answer:
+            status: SidecarStatus = json.load(answer)
+            return status
+    except (OSError, urllib.error.URLError, json.JSONDecodeError) as fault:
+        raise MissingEnvironmentError(
+            "no sidecar answers", where=url, next_step="start one with `cvs run`, or set [http]"
+        ) from fault
+
+
+def wait_served(views: Views, incarnation: int, *, pause: Callable[[float], None] = time.sleep) -> ExitCode:
+    """Wait until readers see all of an incarnation; a bar on a terminal, else one line where something changes."""
+    columns = (BarColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    out = talk()
+    with Progress(*columns, console=out, disable=not out.is_terminal) as bar:
+        task = bar.add_task("", total=1.0)
+        said = ""
+        while True:
+            served = _served(views, incarnation)
+            part, text = (1.0, "") if served is not None else _progress(views.settings)
+            bar.update(task, completed=part, description=text)
+            if served is not None:
+                return served
+            if text.startswith("given up"):
+                out.print(text, markup=False)
+                return ExitCode.VIOLATED
+            if not out.is_terminal and text.split(",")[0] != said:
+                said = text.split(",")[0]
+                out.print(text, markup=False)
+            pause(LOOK_SECONDS)
+
+
+def _served(views: Views, incarnation: int) -> ExitCode | None:
+    """Say how it ended; None: it goes on."""
+    control = read_control(views.session, views.settings.views.state_keyspace)
+    pin = control.pin
+    if control.signature.incarnation < incarnation or pin.building or pin.publishing:
+        return None
+    return ExitCode.VIOLATED if BROKEN in pin.views.values() else ExitCode.MET
+
+
+def _progress(settings: Settings) -> tuple[float, str]:
+    try:
+        status = ask_sidecar(settings)
+    except MissingEnvironmentError:
+        return 0.0, NOBODY
+    return status["build_part"], status["building"] or "the sidecar begins"

@@ -1,0 +1,165 @@
+"""What happens to base tables beside writes: TRUNCATE, DROP, rows that cannot be shown, a gap in the capture."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cvs.embedded.node import Node
+from cvs.store.session import CassandraSession, ClusterAddress
+from tests.cluster.test_build import Operator
+
+pytestmark = pytest.mark.cluster
+
+VIEWS = {
+    "counts": "SELECT kind, COUNT(*) AS n FROM yard.tools GROUP BY kind",
+    "places": "SELECT place, id FROM yard.goods",
+    "words": "SELECT id, word FROM yard.notes",
+}
+KEYED = {"places": "TBLPROPERTIES ('cvs.key' = '(place), id') "}
+
+
+def declared(*names: str) -> list[str]:
+    return [f"CREATE MATERIALIZED VIEW yard_views.{n} {KEYED.get(n, '')}AS {VIEWS[n]};" for n in names]
+
+
+@pytest.fixture
+def session(cassandra_node: Node) -> Iterator[CassandraSession]:
+    session = CassandraSession(
+        ClusterAddress(contact_points=(cassandra_node.address,), port=cassandra_node.native_port)
+    )
+    session.define(
+        "CREATE KEYSPACE yard WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+    )
+    session.define("CREATE TABLE yard.tools (id int PRIMARY KEY, kind text) WITH cdc = true")
+    session.define("CREATE TABLE yard.goods (id int PRIMARY KEY, place text)")
+    session.define("CREATE TABLE yard.notes (id int PRIMARY KEY, word text)")
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def operator(cassandra_node: Node, session: CassandraSession, tmp_path: Path) -> Iterator[Operator]:
+    (tmp_path / "cvs.toml").write_text(
+        f'[cluster]\ncontact_points = ["{cassandra_node.address}"]\nport = {cassandra_node.native_port}\n'
+        '[views]\nstate_keyspace = "yard_state"\npublished_keyspace = "yard_views"\n'
+        f'[capture]\ncdc_raw = "{cassandra_node.cdc_raw}"\n[spark]\nmaster = ""\n'
+        f"[http]\nport = {20_000 + os.getpid() % 20_000}\n"
+    )
+    operator = Operator(tmp_path)
+    yield operator
+    operator.end(kill=True)
+
+
+def test_what_cannot_be_followed_is_said_and_can_be_healed(
+    operator: Operator, session: CassandraSession, cassandra_node: Node
+) -> None:
+    """One life of a pipeline; after each blow the views that can go on do, and a person is told about the others."""
+    truncated_before_the_first_apply(operator, session)
+    a_row_that_cannot_be_shown(operator, session)
+    truncated_and_no_write_follows(operator, session)
+    lost_before_it_was_captured(operator, session, cassandra_node)
+    dropped(operator, session)
+
+
+def state(operator: Operator, view: str) -> tuple[str, str]:
+    return operator.states().get(f"yard_views.{view}", ("", ""))
+
+
+def live(operator: Operator, *names: str) -> None:
+    operator.wait(lambda: all(state(operator, name) == ("live", "") for name in names))
+
+
+def shown(session: CassandraSession, view: str) -> list[tuple[Any, ...]]:
+    return sorted(session.execute(f"SELECT * FROM yard_views.{view}"))
+
+
+def truncated_before_the_first_apply(operator: Operator, session: CassandraSession) -> None:
+    """The scan sees what was left; the log tells of it only once a captured write is in its segment."""
+    session.execute("INSERT INTO yard.tools (id, kind) VALUES (1, 'saw')")
+    session.define("TRUNCATE yard.tools")
+    session.execute("INSERT INTO yard.tools (id, kind) VALUES (2, 'axe')")
+    session.execute("INSERT INTO yard.goods (id, place) VALUES (1, 'shed')")
+    session.execute("INSERT INTO yard.notes (id, word) VALUES (1, 'dry')")
+    operator.apply(*declared("counts", "places", "words"))
+    operator.start()
+    live(operator, "counts", "places", "words")
+    session.execute("INSERT INTO yard.tools (id, kind) VALUES (3, 'axe')")
+    operator.wait(lambda: shown(session, "counts") == [("axe", 2)])
+    assert state(operator, "counts") == ("live", "")
+
+
+def a_row_that_cannot_be_shown(operator: Operator, session: CassandraSession) -> None:
+    """It is listed with the reason and contributes nothing, until its base row is written well."""
+    session.execute("INSERT INTO yard.goods (id, place) VALUES (2, '')")
+    session.execute("INSERT INTO yard.goods (id, place) VALUES (3, 'barn')")
+    operator.wait(lambda: state(operator, "places")[0] == "degraded")
+    (entry,) = operator.cvs("quarantine", "--json")
+    assert entry["source"] == "yard_views.places"
+    assert "empty" in entry["reason"]
+    assert "1 rows in quarantine" in operator.cvs("quarantine")
+    assert shown(session, "places") == [("barn", 3), ("shed", 1)]
+    session.execute("UPDATE yard.goods SET place = 'loft' WHERE id = 2")
+    live(operator, "places")
+    assert operator.cvs("quarantine", "--json") == []
+    assert ("loft", 2) in shown(session, "places")
+
+
+def truncated_and_no_write_follows(operator: Operator, session: CassandraSession) -> None:
+    """The node is asked: its log's entry may lie in a segment that nobody reads."""
+    session.define("TRUNCATE yard.tools")
+    operator.wait(lambda: state(operator, "counts")[0] == "broken")
+    assert state(operator, "counts")[1].startswith("yard.tools: the table was truncated")
+    assert state(operator, "words") == ("live", "")
+    assert operator.cvs("rebuild", "counts", "--yes", "--wait").startswith("incarnation 2 of ")
+    assert state(operator, "counts") == state(operator, "words") == ("live", "")
+    assert shown(session, "counts") == []
+    session.execute("INSERT INTO yard.tools (id, kind) VALUES (4, 'hoe')")
+    operator.wait(lambda: shown(session, "counts") == [("hoe", 1)])
+    assert state(operator, "counts") == ("live", "")
+
+
+def lost_before_it_was_captured(operator: Operator, session: CassandraSession, node: Node) -> None:
+    """Whose segments go while nobody captures hears which views cannot know what was in them."""
+    operator.end()
+    session.execute("INSERT INTO yard.notes (id, word) VALUES (2, 'wet')")
+    node.nodetool("flush")
+    for file in node.cdc_raw.iterdir():
+        file.unlink()
+    for number in range(3, 40):
+        session.execute("INSERT INTO yard.notes (id, word) VALUES (?, 'later')", (number,))
+    operator.start()
+    operator.wait(lambda: state(operator, "words")[0] == "broken")
+    assert "lost before they could be captured" in state(operator, "words")[1]
+    operator.cvs("rebuild", "--all", "--yes")
+    live(operator, "counts", "places", "words")
+    assert (2, "wet") in shown(session, "words")
+
+
+def dropped(operator: Operator, session: CassandraSession) -> None:
+    """Running, the views of the table are broken; down, the start is refused with what to do."""
+    session.define("DROP TABLE yard.notes")
+    operator.wait(lambda: state(operator, "words")[0] == "broken")
+    assert state(operator, "words")[1].startswith("yard.notes: the table was dropped")
+    assert state(operator, "places") == ("live", "")
+    assert operator.sidecar is not None
+    operator.sidecar.send_signal(signal.SIGTERM)
+    assert operator.sidecar.wait(30) == 0
+    operator.start()
+    assert operator.sidecar.wait(30) == 2
+    assert "cannot make any more: yard_views.words" in operator.log()
+    assert "cvs apply views.sql --prune" in operator.log()
+    operator.sidecar = None
+    assert "words (drop)" in operator.apply(*declared("counts", "places"), prune=True)
+    operator.start()
+    live(operator, "counts", "places")
+    end = time.monotonic() + 30
+    while session.execute(
+        "SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'yard_views' AND table_name = 'words'"
+    ):
+        assert time.monotonic() < end, "its table is still there"
+        time.sleep(0.2)
