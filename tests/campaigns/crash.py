@@ -32,6 +32,8 @@ from tests.agree import duckdb_sql
 from tests.campaigns.driver import command
 
 LIVE_SECONDS = 300.0
+PAUSE = 0.04
+"""Between two writes: the judge must be able to follow."""
 
 
 @dataclass(slots=True)
@@ -230,7 +232,7 @@ def run(
     campaign = Campaign(stage, nodes)
     with campaign:
         campaign.live()
-        load, readers = Load(stage, pause=0.02, seed=seed, skew_seconds=skew_seconds), Readers(stage)
+        load, readers = Load(stage, pause=PAUSE, seed=seed, skew_seconds=skew_seconds), Readers(stage)
         try:
             for victim in kills:
                 if victim == "spark":
