@@ -19,6 +19,8 @@ from cvs.suite.table import cells
 ROOT = Path(__file__).resolve().parents[1]
 LEDGER = ROOT / "tests" / "ledger.ndjson"
 SECONDS_MAX = 2 * 3600
+NOTE = "for the ledger: "
+"""What a test prints behind this goes into its line."""
 
 PARTS: dict[str, tuple[str, ...]] = {
     "agree": ("tests/agree",),
@@ -50,7 +52,9 @@ PARTS: dict[str, tuple[str, ...]] = {
 
 EXAMPLES = {
     "capture-differential": 50_000,
-    "crash": 30,
+    "crash": 20,
+    "crash-three-nodes": 12,
+    "crash-clocks": 20,
     "agree": 20_000,
     "properties": 2_000,
     "plans": 2_000,
@@ -73,7 +77,7 @@ def run(part: str, seed: int) -> dict[str, object]:
         "CVS_SEED": str(seed),
         "HYPOTHESIS_PROFILE": "nightly",
     }
-    command = [sys.executable, "-m", "pytest", "-rN", *selection(part)]
+    command = [sys.executable, "-m", "pytest", "-rN", "--capture=tee-sys", *selection(part)]
     started = time.monotonic()
     process = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
@@ -93,6 +97,7 @@ def run(part: str, seed: int) -> dict[str, object]:
         "counts": {
             name: int(count) for count, name in re.findall(r"(\d+) (passed|failed|skipped|error)", summary)
         },
+        "notes": re.findall(rf"{NOTE}(.*)$", process.stdout, flags=re.MULTILINE),
     }
 
 

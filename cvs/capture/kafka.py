@@ -13,8 +13,10 @@ are dense. Heads are: a second producer of a stream fences the first, whose next
 
 import re
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from threading import RLock
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
@@ -32,6 +34,23 @@ STREAM_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _head = msgspec.msgpack.Decoder(Head)
 
 
+Arguments = ParamSpec("Arguments")
+Found = TypeVar("Found")
+
+
+def _alone(
+    method: Callable[Concatenate["KafkaFeed", Arguments], Found],
+) -> Callable[Concatenate["KafkaFeed", Arguments], Found]:
+    """Let one thread in at a time: a build's scan and the epochs share a feed, whose consumers have places."""
+
+    @wraps(method)
+    def alone(self: "KafkaFeed", /, *arguments: Arguments.args, **named: Arguments.kwargs) -> Found:
+        with self._lock:
+            return method(self, *arguments, **named)
+
+    return alone
+
+
 class KafkaFeed:
     """The Kafka backend of `Feed`; the producer of a stream that began last is its only one."""
 
@@ -46,14 +65,18 @@ class KafkaFeed:
         self._publishers: dict[str, Any] = {}  # of the heads of streams that this process produces
         self._reader = TopicReader(bootstrap)
         self._heads: dict[str, Head] = {}  # of streams that this process produces
+        self._begun: set[str] = set()  # streams that are known to have a head
+        self._lock = RLock()
 
+    @_alone
     def streams(self) -> list[str]:
         """Name the streams, sorted."""
         prefix, suffix = f"{self._topic}.", ".head"
         topics = self._admin.list_topics(timeout=WAIT_SECONDS).topics
         found = (name for name in topics if name.startswith(prefix) and name.endswith(suffix))
-        return sorted(name[len(prefix) : -len(suffix)] for name in found)
+        return sorted(filter(self._has_head, (name[len(prefix) : -len(suffix)] for name in found)))
 
+    @_alone
     def head(self, stream: str) -> Head:
         """Return the durable end."""
         topic = f"{self._topic}.{stream}.head"
@@ -71,10 +94,12 @@ class KafkaFeed:
             return _head.decode(found.value())
         raise HistoryError(f"the feed has no stream {stream!r}", where=self._topic)
 
+    @_alone
     def first(self, stream: str) -> int:
         """Return the oldest position still kept."""
         return self._reader.ends(f"{self._topic}.{stream}")[0]
 
+    @_alone
     def read(self, stream: str, start: int, limit: int) -> list[Change]:
         """Return up to `limit` durable changes from `start` on."""
         end = min(self.head(stream).position, start + limit)
@@ -91,6 +116,7 @@ class KafkaFeed:
             raise HistoryError(f"stream {stream!r} has holes from {start} to {end}", where=self._topic)
         return found
 
+    @_alone
     def definition(self, reference: str) -> TableDefinition:
         """Return the definition a change names."""
         if reference not in self._definitions:
@@ -100,6 +126,7 @@ class KafkaFeed:
             raise HistoryError(f"the feed has no definition {reference}", where=self._topic)
         return self._definitions[reference]
 
+    @_alone
     def hold(self, consumer: str, positions: Mapping[str, int]) -> None:
         """Declare what a consumer still needs."""
         topic = f"{self._topic}.holds"
@@ -108,12 +135,14 @@ class KafkaFeed:
         merged = held | {stream: max(at, held.get(stream, 0)) for stream, at in positions.items()}
         self._send(topic, [(consumer.encode(), msgspec.json.encode(merged))])
 
+    @_alone
     def release(self, consumer: str) -> None:
         """Take back what a consumer held."""
         topic = f"{self._topic}.holds"
         self._make(topic, compacted=True)
         self._send(topic, [(consumer.encode(), None)])
 
+    @_alone
     def define(self, definition: TableDefinition) -> str:
         """Store a definition; the same content has the same name."""
         reference = reference_of(definition)
@@ -124,6 +153,7 @@ class KafkaFeed:
             self._definitions[reference] = definition
         return reference
 
+    @_alone
     def append(self, stream: str, changes: Sequence[Change], *, source: Source, clock: int) -> Head:
         """Append durably and make the new end visible."""
         topic = f"{self._topic}.{stream}"
@@ -135,6 +165,7 @@ class KafkaFeed:
         self._heads[stream] = head
         return head
 
+    @_alone
     def collect(self) -> int:
         """Let the broker delete what every holder has passed; it does not say how many bytes that frees."""
         topics = self._admin.list_topics(timeout=WAIT_SECONDS).topics
@@ -164,7 +195,7 @@ class KafkaFeed:
         self._make(topic, compacted=False)
         self._make(f"{topic}.head", compacted=True)
         self._publishers[stream] = self._fence(topic)
-        known = self.head(stream) if self._reader.ends(f"{topic}.head")[1] else Head(0)
+        known = self.head(stream) if self._has_head(stream) else Head(0)
         position = self._reader.ends(topic)[1]
         if position < known.position:
             raise HistoryError(
@@ -173,6 +204,16 @@ class KafkaFeed:
                 next_step="rebuild the views, then start a new stream",
             )
         return Head(position, known.clock, known.source)
+
+    def _has_head(self, stream: str) -> bool:
+        """Say whether a first head was published: the topics of a stream are made before."""
+        if stream not in self._begun:
+            try:
+                self.head(stream)
+            except HistoryError:
+                return False
+            self._begun.add(stream)
+        return True
 
     def _fence(self, topic: str) -> Any:
         """Become the only one who may publish heads: whoever did so before is fenced by the brokers."""

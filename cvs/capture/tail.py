@@ -166,7 +166,8 @@ class Tail:
         """Read what is there, append it, move the clock to `now` if nothing older is missing."""
         self._look()
         if self._at.segment not in self._open and not self._arrive():
-            return self._beat(now, consumed=True)
+            # what was begun and is gone may still be written to: only the next segment tells, by a gap
+            return self._beat(now, consumed=not self._at.offset)
         before = self.head.position
         while self._read_current() and self._advance():
             pass

@@ -30,6 +30,7 @@ from cvs.stream.shop import KEYSPACE
 from cvs.stream.tables import Names, create
 from tests.agree import duckdb_sql
 from tests.campaigns.driver import command
+from tests.nightly import NOTE
 
 LIVE_SECONDS = 300.0
 PAUSE = 0.04
@@ -245,5 +246,5 @@ def run(
         campaign.live()
     assert load.writer.written > 100
     again = " ".join(f"{seconds:.0f}" for seconds in sorted(campaign.live_again))
-    print(f"{load.writer.written} writes; killed {dict(campaign.killed)}; live again after {again} s")
+    print(f"{NOTE}{load.writer.written} writes; killed {dict(campaign.killed)}; live again after {again} s")
     return campaign

@@ -12,6 +12,7 @@ from cvs.stream.shop import VIEWS
 from tests.campaigns.crash import Campaign, wrong_rows
 from tests.campaigns.test_crash import SEED, chosen, survives
 from tests.campaigns.views import MORE
+from tests.nightly import NOTE
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
 
@@ -49,7 +50,7 @@ def test_views_are_right_however_often_a_rebuild_is_killed(tmp_path: Path) -> No
                 finally:
                     load.stop()
                 campaign.live()
-            print(dict(campaign.killed), load.writer.written, "writes")
+            print(f"{NOTE}{load.writer.written} writes; killed {dict(campaign.killed)}")
             assert campaign.killed["driver while rebuilding"] > 0
             wrong = wrong_rows(address, stage)
             assert len(wrong) == 11

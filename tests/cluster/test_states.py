@@ -38,6 +38,7 @@ def session(cassandra_node: Node) -> Iterator[CassandraSession]:
     session.define("CREATE TABLE yard.tools (id int PRIMARY KEY, kind text) WITH cdc = true")
     session.define("CREATE TABLE yard.goods (id int PRIMARY KEY, place text)")
     session.define("CREATE TABLE yard.notes (id int PRIMARY KEY, word text)")
+    session.define("CREATE TABLE yard.heap (id int PRIMARY KEY, body text)")
     yield session
     session.close()
 
@@ -127,11 +128,10 @@ def lost_before_it_was_captured(operator: Operator, session: CassandraSession, n
     """Whose segments go while nobody captures hears which views cannot know what was in them."""
     operator.end()
     session.execute("INSERT INTO yard.notes (id, word) VALUES (2, 'wet')")
-    node.nodetool("flush")
     for file in node.cdc_raw.iterdir():
         file.unlink()
-    for number in range(3, 40):
-        session.execute("INSERT INTO yard.notes (id, word) VALUES (?, 'later')", (number,))
+    for number in range(40):  # until the node begins another segment
+        session.execute("INSERT INTO yard.heap (id, body) VALUES (?, ?)", (number, "x" * 1_000_000))
     operator.start()
     operator.wait(lambda: state(operator, "words")[0] == "broken")
     assert "lost before they could be captured" in state(operator, "words")[1]

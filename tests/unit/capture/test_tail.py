@@ -213,6 +213,25 @@ def test_a_folder_without_segments_waits(folder: Folder, tmp_path: Path) -> None
     assert tail.step(2) == 0
 
 
+def test_the_clock_stands_while_what_was_begun_is_gone(folder: Folder, tmp_path: Path) -> None:
+    """The node may still write to it, unseen; the next segment tells, by a gap."""
+    feed = FolderFeed(tmp_path / "feed")
+    folder.put(SEGMENT, data_of(SEGMENT, PAYLOADS[0]), "9999")
+    first = tail_of(folder, feed)
+    first.step(1_000_000)
+    first.close()
+    clock = first.head.clock
+    for path in folder.path.iterdir():
+        path.unlink()
+    second = tail_of(folder, feed)
+    second.step(9_000_000)
+    assert (second.head.clock, second.head.source) == (clock, first.head.source)
+    folder.put(SEGMENT + 1, data_of(SEGMENT + 1, PAYLOADS[0]), "9999")
+    second.step(10_000_000)
+    assert second.head.clock == 10_000_000
+    assert second.counters["gaps"] == 1
+
+
 def test_the_rest_of_a_node_that_left_is_taken_and_its_stream_ends(folder: Folder, tmp_path: Path) -> None:
     """Nobody moves the index any more: the log is read to its end, and no watermark waits for the stream."""
     feed = FolderFeed(tmp_path / "feed")
