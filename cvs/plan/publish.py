@@ -1,8 +1,9 @@
 """The published key of a view: unique by proof, of types a primary key may have, never null.
 
 A bag with duplicates cannot be an ordinary table, so a view without a provable key is refused. A key column
-cannot be null: rows whose key is null are left out of the view *by definition* (as in Cassandra's own
-materialized views), so `recompute` and the published table agree, and the view warns.
+cannot be null, and a text that is the whole partition key cannot be empty: such rows are left out of the view
+*by definition* (as in Cassandra's own materialized views), so `recompute` and the published table agree, and the
+view warns.
 """
 
 from collections.abc import Mapping
@@ -10,14 +11,16 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from cvs.model.expressions import Call, Column, Literal
+from cvs.model.expressions import Call, Column, Expression, Literal
 from cvs.model.stages import Typed
-from cvs.model.views import BaseTable, Named, Project, Relation
+from cvs.model.views import Aggregate, BaseTable, Named, Project, Relation, Scan, SetOperation
 from cvs.plan.joins import selected
 from cvs.plan.keys import Facts, facts
 from cvs.plan.options import ViewOptions
 from cvs.plan.refusal import refused
-from cvs.plan.types import keyable
+from cvs.plan.relations import children
+from cvs.plan.relations import columns as columns_of
+from cvs.plan.types import family, keyable
 
 ONLY = "only"
 
@@ -67,8 +70,8 @@ def published_key(
         relation, columns, key = _single_row(relation, columns)
         warnings.append(f"one row only: its table is keyed by the added column `{ONLY}` = true")
     nullable = [c for c in key.columns if c not in known.never_null and c != ONLY]
+    conditions: list[Expression] = [Call("is_not_null", (Column(c),)) for c in nullable]
     if nullable:
-        relation = selected(relation, [Call("is_not_null", (Column(c),)) for c in nullable])
         names = ", ".join(nullable)
         warnings.append(
             f"rows whose {names} is null are left out (a key column cannot be null): COALESCE it to keep them"
@@ -78,7 +81,31 @@ def published_key(
         for name, kind in columns
         if "udt<" in kind
     ]
+    alone = key.partition[0] if len(key.partition) == 1 else ONLY
+    if family(types.get(alone, "")) == "text" and not _partitions_a_base(relation, alone, tables):
+        conditions.append(Call("<>", (Column(alone), Literal(""))))
+        warnings.append(
+            f"rows whose {alone} is empty are left out (the whole partition key cannot be empty): "
+            f"COALESCE(NULLIF({alone}, ''), 'none') keeps them"
+        )
+    relation = selected(relation, conditions)
     return Published(relation=relation, columns=columns, key=key, warnings=tuple(warnings))
+
+
+def _partitions_a_base(relation: Relation, name: str, tables: Mapping[str, BaseTable]) -> bool:
+    """Say whether a column is, unchanged, the whole partition key of a table: there it is never empty."""
+    match relation:
+        case Scan():
+            return tables[relation.table].partition_key == (name.removeprefix(f"{relation.alias}."),)
+        case Project() | Aggregate():
+            named = relation.columns if isinstance(relation, Project) else relation.group
+            inner = next((column.expression for column in named if column.name == name), None)
+            return isinstance(inner, Column) and _partitions_a_base(relation.source, inner.name, tables)
+        case SetOperation():
+            return False
+        case _:
+            side = next(child for child in children(relation) if name in columns_of(child, tables))
+            return _partitions_a_base(side, name, tables)
 
 
 def _declared(options: ViewOptions, known: Facts, types: Mapping[str, str], node: exp.Expr) -> PublishedKey:

@@ -11,6 +11,7 @@ import duckdb
 import sqlglot
 
 from cvs.model.views import BaseTable
+from cvs.plan.sql import DeclaredView
 
 TABLES = {
     "r.a": BaseTable(
@@ -264,8 +265,17 @@ class Base:
             for name, rows in self.rows.items()
         }
 
+    def shown(self, view: DeclaredView) -> list[dict]:
+        """Return DuckDB's rows of a view that a table can hold: no null in the key, no empty partition key."""
+        (first, *more) = view.key.partition
+        return [
+            row
+            for row in self.answer(view.sql)
+            if all(row.get(k, 0) is not None for k in view.key.columns) and (more or row.get(first) != "")
+        ]
+
     def answer(self, sql: str) -> list[dict]:
-        """Run the view's query in DuckDB over the rows as they are."""
+        """Run a query in DuckDB over the rows as they are."""
         connection = _duckdb()
         connection.execute("DROP SCHEMA IF EXISTS r CASCADE; CREATE SCHEMA r")
         for name, table in self.tables.items():

@@ -68,6 +68,22 @@ def test_a_nullable_key_leaves_rows_out_and_says_so() -> None:
     view = one("SELECT region, COUNT(*) AS n FROM orders GROUP BY region")
     assert isinstance(view.definition.relation, Select)
     assert "region is null" in view.warnings[0]
+    assert "region is empty" in view.warnings[1]
+
+
+def test_an_empty_text_is_no_partition_key() -> None:
+    """Found by random views: Cassandra has no such row, so the table lacked what the definition had."""
+    view = one("SELECT COALESCE(region, '') AS r, COUNT(*) AS n FROM orders GROUP BY COALESCE(region, '')")
+    assert isinstance(view.definition.relation, Select)
+    assert view.definition.relation.predicate == Call("<>", (Column("r"), Literal("")))
+    assert "r is empty" in view.warnings[0]
+    named = BaseTable(name="shop.named", columns=(("name", "text"), ("n", "int")), partition_key=("name",))
+    query = "CREATE MATERIALIZED VIEW v AS SELECT n.name, COUNT(*) AS n FROM {} GROUP BY n.name"
+    (own,) = parse_views(query.format("named n"), [named, CUSTOMERS])
+    assert own.warnings == (), "a partition key of a base table is never empty"
+    other = BaseTable(name="shop.other", columns=(("id", "int"), ("name", "text")), partition_key=("id",))
+    (its,) = parse_views(query.format("other n"), [other, CUSTOMERS])
+    assert len(its.warnings) == 2
 
 
 def test_one_row_gets_a_key_column() -> None:

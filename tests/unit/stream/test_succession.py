@@ -220,14 +220,15 @@ def test_a_row_that_cannot_be_read_or_shown_is_set_apart(
     pipeline.step()
     world.beat()
     pipeline.step()
-    world.scan(f"{PREFIX}1", {1: ("Graz", 5), 2: ("", 1)}, at=1, done=True)
+    world.scan(f"{PREFIX}1", {1: ("Graz", 5), 2: ("x" * 70_000, 1)}, at=1, done=True)
     pipeline.drain(seconds=1e9)
     bad = world.change(3, "Wien", 9, at=world.time, liveness=world.time)
     cells = (Cell("city", b"\xff", world.time), *bad.cells[1:])
     world.feed.append("node", [structs.replace(bad, cells=cells)], source=Source(), clock=world.time)
     pipeline.drain(seconds=1e9)
     assert world.door.showing("shop.by_city") == {("Graz",): ("Graz", 5)}
-    assert apart.keys() == {("shop.by_city", "('',)"), ("shop.orders", "(3,)")}
+    assert sorted(source for source, _ in apart) == ["shop.by_city", "shop.orders"]
+    assert ("shop.orders", "(3,)") in apart
     assert all(apart.values())
     world.write(2, "Linz", 1)
     world.write(3, "Linz", 1)
