@@ -53,6 +53,9 @@ class EpochScenario:
     limit: int = 4
     rows_a_statement: int = 2  # small, so that a bucket takes several test-and-sets (H7)
     copies: bool = True  # another replica's log brings every write a second time, later
+    half_repaired: bool = (
+        False  # a plain read may see an unheard test-and-set's signature without its rows (H28)
+    )
     off: tuple[str, ...] = ()  # rules turned off, by their names in `hazards.py`
 
 

@@ -46,7 +46,12 @@ NAMES = (
     "row-liveness-kept",
     "deadline",
     "publish-before-commit",
+    "serial-read-of-what-is-done",
+    "nobody-else-writes",
 )
+
+WALL_CLOCK = 10**15
+"""The write time of somebody else's write: above every epoch."""
 
 LATE = 40
 """Steps after which a message is later than the deadline allows, and a deletion is old enough to be purged."""
@@ -56,7 +61,7 @@ def epoch_world(
     scenario: EpochScenario, *, door: Door | None = None, naming: Naming | None = None
 ) -> EpochWorld:
     """Return the world of a scenario: the protocol's, or one with rules turned off."""
-    kind = HazardousWorld if scenario.off else EpochWorld
+    kind = HazardousWorld if scenario.off or scenario.half_repaired else EpochWorld
     return kind(scenario, door=door, naming=naming)
 
 
@@ -73,6 +78,9 @@ class HazardousWorld(EpochWorld):
         self._positions: dict[int, dict[str, int]] = {}  # a driver's own checkpoint; a crash loses it
         self._caches: dict[int, dict[tuple[str, int, bytes], Any]] = {}
         self._sender = -1
+        self._behind: dict[
+            tuple[str, int], Mapping[bytes, Any]
+        ] = {}  # rows of buckets whose signature was repaired
         super().__init__(scenario, door=door, naming=naming)
         if "one-test-and-set-a-bucket" in self.off:
             self.program = replace(self.program, zones=tuple(_apart(zone) for zone in self.program.zones))
@@ -81,6 +89,8 @@ class HazardousWorld(EpochWorld):
 
     def take(self, step: Step) -> bool:
         """Carry out one step; a crash takes what a driver keeps for itself along."""
+        if "nobody-else-writes" in self.off and self.written == len(self.scenario.writes) // 2:
+            self._touch()
         if step[0] == "crash":
             self._positions.pop(step[1], None)
             self._caches.pop(step[1], None)
@@ -93,18 +103,24 @@ class HazardousWorld(EpochWorld):
     def _carry(self, request: Any, kind: str) -> tuple[bool, Any]:
         before = len(self.in_flight)
         cached = self._from_cache(request)
-        answered, answer = super()._carry(self._changed(request), kind)
+        request = self._changed(request)
+        stood = self._rows_of(request)
+        answered, answer = super()._carry(request, kind)
+        self._half_repaired(request, stood, known=answered and answer == APPLIED)
         for message in self.in_flight[before:]:
             self._sent[id(message)] = self.time
         unknown = answered and isinstance(request, SetBucket) and answer.kind is OutcomeKind.UNKNOWN
         if unknown and request.table == CONTROL_TABLE and "resolve-unknown-commits" in self.off:
             return True, APPLIED
         if answered and isinstance(request, ReadBucket) and request.table != CONTROL_TABLE:
+            answer = self._half_read(request, answer)
             answer = self._remember(request, answer, cached)
         return answered, answer
 
     def _changed(self, request: Any) -> Any:
         """Return the request as a pipeline without the rule would send it."""
+        if isinstance(request, ReadBucket) and "serial-read-of-what-is-done" in self.off:
+            request = replace(request, serial=False)
         if isinstance(request, PutImages):
             if "epoch-write-times" in self.off:
                 request = replace(request, write_time=1_000_000 + self.time)
@@ -120,6 +136,43 @@ class HazardousWorld(EpochWorld):
             (stands,) = self.door([ReadBucket(table=request.table, bucket=request.bucket)])
             request = replace(request, expected=stands.signature)
         return request
+
+    def _touch(self) -> None:
+        """Let somebody write a published row as it stands, by wall clock: what epochs write stays hidden below it."""
+        assert isinstance(self.door, MemoryDoor)
+        for table in sorted(self.door.published):
+            for key, row in sorted(self.door.showing(table).items(), key=repr)[:1]:
+                self.door.published[table][key] = (WALL_CLOCK, row)
+
+    def _rows_of(self, request: Any) -> Mapping[bytes, Any]:
+        """Return the rows of the bucket that a test-and-set is for, as they stand before it."""
+        if not self.scenario.half_repaired or not isinstance(request, SetBucket):
+            return {}
+        assert isinstance(self.door, MemoryDoor)
+        return dict(self.door.rows.get((request.table, request.bucket), {}))
+
+    def _half_repaired(self, request: Any, stood: Mapping[bytes, Any], *, known: bool) -> None:
+        """Note whether plain reads see a test-and-set whole: one that nobody heard of may lie on a minority.
+
+        A read that asked for the signature alone has repaired the signature alone.
+        """
+        if not self.scenario.half_repaired or not isinstance(request, SetBucket):
+            return
+        assert isinstance(self.door, MemoryDoor)
+        place = (request.table, request.bucket)
+        if known:
+            self._behind.pop(place, None)
+        elif self.door.signatures.get(place) == request.new and request.table != CONTROL_TABLE:
+            self._behind.setdefault(place, stood)
+
+    def _half_read(self, request: ReadBucket, answer: Any) -> Any:
+        """Answer a plain read with old rows under the new signature; a SERIAL read finishes what was begun."""
+        place = (request.table, request.bucket)
+        if request.serial or place not in self._behind:
+            self._behind.pop(place, None)
+            return answer
+        old = self._behind[place]
+        return replace(answer, rows={key: old[key] for key in answer.rows if key in old})
 
     def _from_cache(self, request: Any) -> dict[bytes, Any]:
         if "no-cache-of-rows" not in self.off or not isinstance(request, ReadBucket):
@@ -147,7 +200,10 @@ class HazardousWorld(EpochWorld):
         old = self.time - self._sent.get(id(late), self.time) > LATE
         if "deadline" in self.off and old:
             self._purge()
-        return super()._arrive(message)
+        stood = self._rows_of(late)
+        arrived = super()._arrive(message)
+        self._half_repaired(late, stood, known=False)
+        return arrived
 
     def _purge(self) -> None:
         """Forget deletions, as Cassandra does after gc_grace: what comes later finds nothing against it."""

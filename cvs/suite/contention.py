@@ -8,6 +8,7 @@ did is in one history file a life; all lives and the writer's log together are o
 import multiprocessing
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -15,25 +16,27 @@ from random import Random
 import msgspec
 
 from cvs.errors import StoreError
+from cvs.history.codec import event_of
 from cvs.history.events import (
     BaseUpdateCalled,
     BaseUpdateReturned,
     Checkpoint,
     Quiescent,
     RunStarted,
+    TestAndSetCalled,
     ViewReadCalled,
     ViewReadReturned,
 )
 from cvs.manager.recorder import FileRecorder
 from cvs.manager.view_manager import Counts, ViewManager
 from cvs.model.definitions import definition_to_json
-from cvs.programs.machine import RECORD, Ending, Entry, Row, UpdateProgram, shown
+from cvs.programs.machine import RECORD, Ending, Entry, Key, Row, UpdateProgram, shown
 from cvs.simulate.world import stream_of
 from cvs.store.cassandra import CassandraStore
 from cvs.store.port import PartitionId
 from cvs.store.session import CassandraSession, ClusterAddress
 from cvs.suite.classes import ViewClass, view_class
-from cvs.suite.judged import view_of
+from cvs.suite.strategies import update_of
 
 RUN = "contention"  # every file of a run names the same run
 ENTRY_SECONDS_MAX = 120.0
@@ -60,7 +63,6 @@ class Contention:
     program: str = "signature"
     processes: int = 8
     keys: int = 24
-    groups: int = 3
     updates: int = 240
     kills: int = 3
     remember: bool = True
@@ -148,7 +150,8 @@ def contended(
 ) -> Finished:
     """Write a base log, let all processes propagate it at once, kill some, and leave the whole history.
 
-    `disturb` is called once, when all processes have begun: what it does to the cluster is its own affair.
+    `disturb` runs beside them, once, in a thread: what it does to the cluster is its own affair, and at its end
+    the cluster must be whole again.
     """
     shape = view_class(plan.view)
     store = CassandraStore(CassandraSession(address), keyspace=keyspace)
@@ -171,10 +174,12 @@ def contended(
     ]
     started = time.monotonic()
     crew = _Crew(jobs)
-    disturb()
-    kills = crew.killed(plan.kills, Random(plan.seed))  # noqa: S311 -- because chance is replayed, not secret
-    counts = crew.counts()
-    _rest(folder / "end.ndjson", store, shape, streams, shape.variant(plan.program).program.view)
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        disturbed = beside.submit(disturb)
+        kills = crew.killed(plan.kills, Random(plan.seed))  # noqa: S311 -- because chance is replayed, not secret
+        counts = crew.counts()
+        disturbed.result()
+    _rest(folder, store, shape.variant(plan.program).program.view)
     return Finished(
         folder=folder,
         seconds=time.monotonic() - started,
@@ -249,26 +254,19 @@ def _written(shape: ViewClass, plan: Contention, path: Path) -> list[list[Entry]
         RunStarted(process="writer", time=time.monotonic_ns(), run=RUN, views=(view,), tables=tables)
     )
     recorder.record(Checkpoint(process="writer", time=time.monotonic_ns(), base=(), views=()))
-    rows: dict[int, Row] = {}
-    versions: dict[int, int] = {}
+    rows: dict[tuple[str, Key], Row | None] = {}
+    versions: dict[tuple[str, Key], int] = {}
     streams: list[list[Entry]] = [[] for _ in range(plan.processes)]
     for operation in range(1, plan.updates + 1):
-        key = random.randint(1, plan.keys)
-        before = rows.get(key)
-        after: Row | None = {
-            "k": key,
-            "x": f"g{random.randrange(plan.groups)}",
-            "y": random.randrange(100),
-        }
-        if before is not None and random.random() < 0.2:
-            after = None
-        version = versions[key] = versions.get(key, 0) + 1
+        was = dict(rows)
+        table, key, after = update_of(shape, random, rows, plan.keys)
+        version = versions[table, key] = versions.get((table, key), 0) + 1
         called = BaseUpdateCalled(
             process="writer",
             time=time.monotonic_ns(),
             operation=operation,
-            table="r",
-            key=(key,),
+            table=table,
+            key=key,
             version=version,
             row=None if after is None else dict(after),
         )
@@ -278,33 +276,29 @@ def _written(shape: ViewClass, plan: Contention, path: Path) -> list[list[Entry]
                 process="writer", time=time.monotonic_ns(), operation=operation, outcome="applied"
             )
         )
-        number = stream_of("r", (key,), plan.processes)
+        number = stream_of(table, key, plan.processes)
         stream = streams[number]
-        stream.append(
-            Entry(
-                stream=f"s{number}",
-                entry=len(stream) + 1,
-                table="r",
-                key=(key,),
-                version=version,
-                before=before,
-                after=after,
-            )
+        entry = Entry(
+            stream=f"s{number}",
+            entry=len(stream) + 1,
+            table=table,
+            key=key,
+            version=version,
+            before=was.get((table, key)),
+            after=after,
         )
-        if after is None:
-            rows.pop(key, None)
-        else:
-            rows[key] = after
+        stream.append(entry)
     recorder.close()
     return streams
 
 
-def _rest(path: Path, store: CassandraStore, shape: ViewClass, streams: list[list[Entry]], view: str) -> None:
-    """Read every view record that ever was, at SERIAL: what nobody built upon says whether it took effect."""
-    recorder = FileRecorder(path)
+def _rest(folder: Path, store: CassandraStore, view: str) -> None:
+    """Read every view record that was asked for, at SERIAL: what nobody built upon says whether it took effect."""
+    recorder = FileRecorder(folder / "end.ndjson")
     recorder.record(RunStarted(process="end", time=time.monotonic_ns(), run=RUN))
-    rows = [row for entries in streams for e in entries for row in (e.before, e.after) if row is not None]
-    keys = dict.fromkeys(key for row in rows for key in view_of(shape, {"r": [row]}))
+    lines = (line for file in sorted(folder.glob("m*.ndjson")) for line in file.read_bytes().splitlines(True))
+    asked = (event_of(line) for line in lines if b"test_and_set_called" in line and line.endswith(b"\n"))
+    keys = dict.fromkeys(event.view_key for event in asked if isinstance(event, TestAndSetCalled))
     for operation, key in enumerate(keys, start=1):
         called = ViewReadCalled(
             process="end", time=time.monotonic_ns(), operation=operation, view=view, view_key=key

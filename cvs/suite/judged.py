@@ -7,6 +7,7 @@ asked of `model.recompute`. Programs and judge meet here and nowhere else.
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import getitem
 from typing import Any, Protocol
 
 from cvs.checker.cuts import Problem, chain, complete, converged, pairwise, weak
@@ -58,9 +59,13 @@ class Judgement:
     pairwise_only: bool = False  # the worst record is strong pairwise but not as a chain
 
 
-def judged(world: Seen, shape: ViewClass) -> Judgement:
-    """Judge one settled run of a view class."""
-    return judged_by(world, partial(view_of, shape, tables=shape.tables), tuple(shape.domains))
+Known = dict[tuple[Hashable, ...], View]
+"""Base state in comparable form -> the view over it; in a small world few base states come again and again."""
+
+
+def judged(world: Seen, shape: ViewClass, known: Known | None = None) -> Judgement:
+    """Judge one settled run of a view class; `known` is shared by the runs of one class, and of no other."""
+    return judged_by(world, partial(view_of, shape, tables=shape.tables), tuple(shape.domains), known=known)
 
 
 def judged_by(
@@ -69,13 +74,14 @@ def judged_by(
     tables: Collection[str],
     *,
     snapshots: Sequence[View] | None = None,
+    known: Known | None = None,
 ) -> Judgement:
     """Judge one settled run of any view of these base tables.
 
     The whole view is what a reader of all records at once would have seen after each write, or, if given, the
     `snapshots` that readers did see.
     """
-    meaning, tops = _meaning(world, view_of_base, tables)
+    meaning, tops = _meaning(world, view_of_base, tables, {} if known is None else known)
     final = {key: form(row) for key, row in world.initial.items()}
     wholes: list[Hashable] = [frozenset(final.items())]
     states: dict[Key, list[Hashable]] = {key: [value] for key, value in final.items()}
@@ -130,20 +136,27 @@ def _without_repetitions(seen: Iterable[Hashable]) -> tuple[Hashable, ...]:
     return tuple(kept)
 
 
-def _meaning(world: Seen, view_of_base: ViewOf, tables: Collection[str]) -> tuple[Callable[[Cut], View], Cut]:
+def _meaning(
+    world: Seen, view_of_base: ViewOf, tables: Collection[str], known: Known
+) -> tuple[Callable[[Cut], View], Cut]:
     records = sorted((record for record in world.timelines if record[0] in tables), key=repr)
     lines = [world.timelines[record].rows for record in records]
-    memo: dict[Cut, View] = {}
+    forms = [
+        [None if row is None else (at[0], form(row)) for row in line]
+        for at, line in zip(records, lines, strict=True)
+    ]
 
     def meaning(cut: Cut) -> View:
-        if cut not in memo:
+        state = tuple(map(getitem, forms, cut))
+        found = known.get(state)
+        if found is None:
             base: dict[str, list[Row]] = {table: [] for table in tables}
             for (table, _), line, version in zip(records, lines, cut, strict=True):
                 row = line[version]
                 if row is not None:
                     base[table].append(row)
-            memo[cut] = view_of_base(base)
-        return memo[cut]
+            found = known[state] = view_of_base(base)
+        return found
 
     return meaning, tuple(len(line) - 1 for line in lines)
 

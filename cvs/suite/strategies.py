@@ -63,7 +63,7 @@ def scenario(
     keys = 2 if len(shape.domains) > 1 else 3
     initial = tuple(_initial(shape, random, keys))
     rows = {(table, key): row for table, key, row in initial}
-    writes = tuple(_update(shape, random, rows, keys) for _ in range(updates))
+    writes = tuple(update_of(shape, random, rows, keys) for _ in range(updates))
     eager = random.choice((100, 300, 900))
     kinds = {name: getattr(faults.faults, name) for name in ("crash", "lose", "drop", "delay", "takeover")}
     made = Scenario(
@@ -100,7 +100,7 @@ def _row(shape: ViewClass, table: str, key: Any, random: Random) -> Row:
     return {"k": key, **drawn}
 
 
-def _update(
+def update_of(
     shape: ViewClass, random: Random, rows: dict[tuple[str, Any], Mapping[str, Any] | None], keys: int
 ) -> Write:
     """Insert, delete or change one column of one row; the row as it will be then is kept in `rows`."""

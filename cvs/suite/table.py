@@ -13,7 +13,7 @@ from cvs.programs.predicted import FAULT_SET_NAMES, PREDICTIONS, Prediction
 from cvs.simulate.scheduler import simulated
 from cvs.simulate.world import Scenario, Step
 from cvs.suite.classes import ViewClass, view_class
-from cvs.suite.judged import Judgement, judged
+from cvs.suite.judged import Judgement, Known, judged
 from cvs.suite.shrinking import shrunk
 from cvs.suite.story import Story, narrated, told, with_levels
 from cvs.suite.strategies import FaultSet, fault_set, scenario
@@ -79,13 +79,13 @@ def cells() -> Iterator[Cell]:
                 yield Cell(prediction=prediction, faults=fault_set(name), record=record, view=view)
 
 
-def one_run(cell: Cell, seed: int) -> tuple[Scenario, list[Step], Judgement]:
+def one_run(cell: Cell, seed: int, known: Known | None = None) -> tuple[Scenario, list[Step], Judgement]:
     """Make, run and judge the world of one seed."""
     shape = cell.shape
     variant = shape.variant(cell.prediction.variant)
     world_of, faults = scenario(shape, variant, cell.faults, _random(cell, seed), updates=UPDATES)
     world, schedule = simulated(world_of, faults, seed)
-    return world_of, schedule, judged(world, shape)
+    return world_of, schedule, judged(world, shape, known)
 
 
 def _random(cell: Cell, seed: int) -> Random:
@@ -95,8 +95,9 @@ def _random(cell: Cell, seed: int) -> Random:
 def examined(cell: Cell, *, runs: int, seed: int = 0) -> Examined:
     """Run a cell so many times and keep the lowest levels seen."""
     record = view = (Level.COMPLETE, seed)
+    known: Known = {}
     for number in range(seed, seed + runs):
-        _, _, judgement = one_run(cell, number)
+        _, _, judgement = one_run(cell, number, known)
         if judgement.record.rank < record[0].rank:
             record = (judgement.record, number)
         if judgement.view.rank < view[0].rank:
