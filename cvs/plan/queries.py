@@ -90,8 +90,18 @@ class Selection:
         subqueries = Subqueries(translator=self.queries, block=found, ctes=self.ctes)
         for condition in deep:
             subqueries.condition(condition)
+        self._written_out(found.scope)
         groups = grouped(self.queries, self.node, found)
         return self._finished(found, groups)
+
+    def _written_out(self, scope: Scope) -> None:
+        """Put columns where stars are."""
+        parts = [
+            column
+            for node in self.node.expressions
+            for column in (_star(scope, node) if node.is_star else [node])
+        ]
+        self.node.set("expressions", parts)
 
     def _finished(self, found: Block, groups: Grouping | None) -> Query:
         subqueries = Subqueries(translator=self.queries, block=found, ctes=self.ctes, grouping=groups)
@@ -127,11 +137,6 @@ class Selection:
 
     def _outputs(self, found: Block, scalars: Scalars) -> Iterator[tuple[str, Typed, exp.Expr]]:
         for number, node in enumerate(self.node.expressions, start=1):
-            if isinstance(node, exp.Star) or (
-                isinstance(node, exp.Column) and isinstance(node.this, exp.Star)
-            ):
-                yield from _star(found.scope, node)
-                continue
             name = node.alias_or_name if isinstance(node, exp.Alias | exp.Column) else ""
             if not name and self.prefix is None:
                 text = isinstance(node, exp.Literal) and node.is_string
@@ -216,15 +221,30 @@ def _with(node: exp.Expr, ctes: Ctes) -> Ctes:
     return known
 
 
-def _star(scope: Scope, node: exp.Expr) -> Iterator[tuple[str, Typed, exp.Expr]]:
+def _star(scope: Scope, node: exp.Expr) -> list[exp.Expr]:
+    """Return what a star stands for, column by column, so that the text says it for good."""
+    star = node.this if isinstance(node, exp.Column) else node
+    refuse_extras(star, {"except_"})
     table = node.table.lower() if isinstance(node, exp.Column) else ""
-    found = [f for s in scope.sources if not table or s.alias.lower() == table for f in s.fields]
+    found = [
+        (s.alias, f.name) for s in scope.sources if not table or s.alias.lower() == table for f in s.fields
+    ]
     if not found:
         raise refused(
             node, f"there is no `{table}` in FROM", f"known: {', '.join(s.alias for s in scope.sources)}"
         )
-    for item in found:
-        yield item.name, Typed(Column(item.column), item.type), node
+    names = {name.lower() for _, name in found}
+    left_out = {part.name.lower(): part for part in star.args.get("except_") or ()}
+    for name, part in left_out.items():
+        if name not in names:
+            raise refused(
+                part, f"there is no column `{part.name}` here", f"columns here: {', '.join(sorted(names))}"
+            )
+    return [
+        exp.column(exp.to_identifier(name), table=exp.to_identifier(alias) if alias else None)
+        for alias, name in found
+        if name.lower() not in left_out
+    ]
 
 
 def _scope_of(query: Query) -> Scope:

@@ -39,7 +39,7 @@ class ProgramsRun:
             table = self.published[publish.publication.view]
             shown = publish.shown(flowing)
             if self.puts and shown:
-                self.door([publish.request(shown, self.number)])
+                self.door([publish.request(shown, pin)])
             for it in shown:
                 key = key_identity(it.key)
                 if it.now is None:

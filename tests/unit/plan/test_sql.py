@@ -71,6 +71,20 @@ def test_a_nullable_key_leaves_rows_out_and_says_so() -> None:
     assert "region is empty" in view.warnings[1]
 
 
+def test_a_star_is_written_out_without_what_it_excepts() -> None:
+    view = one(
+        "SELECT c.* EXCEPT (id), o.* EXCEPT (tags) FROM orders o JOIN customers c ON o.customer = c.id"
+    )
+    names = [name for name, _ in view.columns]
+    assert names == ["name", "vip", "customer", "id", "region", "total", "day"]
+    assert "*" not in view.statement
+    assert parse_views(view.statement, TABLES)[0].definition == view.definition
+    with pytest.raises(SpecificationError, match="no column `nothing`"):
+        one("SELECT * EXCEPT (nothing) FROM customers")
+    with pytest.raises(SpecificationError, match="`REPLACE`"):
+        one("SELECT * REPLACE (1 AS name) FROM customers")
+
+
 def test_an_empty_text_is_no_partition_key() -> None:
     """Found by random views: Cassandra has no such row, so the table lacked what the definition had."""
     view = one("SELECT COALESCE(region, '') AS r, COUNT(*) AS n FROM orders GROUP BY COALESCE(region, '')")
