@@ -25,7 +25,7 @@ from cvs.checker.snapshots import (
     whole_value,
 )
 from cvs.checker.subject import Index, State, Subject, mark_quiet
-from cvs.checker.verdict import LEVELS, Finding, Interval, Verdict, Witness, interval, worst
+from cvs.checker.verdict import LEVELS, Finding, Interval, Purse, Verdict, Witness, interval, worst
 from cvs.model.outcome import OutcomeKind
 
 Meanings = Callable[[ViewRun], Meaning | None]
@@ -70,15 +70,17 @@ def judge(
     whole: bool = True,
     owned: Callable[[str, Key], bool] = lambda _view, _key: True,
 ) -> Judgement:
-    """Judge a replayed run; `budget` is the number of steps one question may take.
+    """Judge a replayed run; `budget` is the number of steps one question may take, and twenty
+    times that all of them.
 
     `whole` off judges the view records only, and of them those that are `owned`: of a part of a run.
     """
     wanted = set(views) if views is not None else set(run.views)
     judgement = Judgement(run=run, reference=reference)
+    purse = Purse(budget)
     for view in run.views.values():
         if view.name in wanted:
-            _judge_view(view, meanings(view), judgement, budget, whole=whole, owned=owned)
+            _judge_view(view, meanings(view), judgement, purse, whole=whole, owned=owned)
     return judgement
 
 
@@ -86,7 +88,7 @@ def _judge_view(
     view: ViewRun,
     meaning: Meaning | None,
     judgement: Judgement,
-    budget: int,
+    purse: Purse,
     *,
     whole: bool,
     owned: Callable[[str, Key], bool],
@@ -110,7 +112,7 @@ def _judge_view(
         if subject.key is not None and not owned(view.name, subject.key):
             continue
         lineage = lineage_of(subject, epochs, index) if epochs else follow(subject, attempts, index)
-        judged = judge_subject(subject, lineage, index=index, run=run, budget=budget)
+        judged = judge_subject(subject, lineage, index=index, run=run, purse=purse)
         judgement.judged.append(judged)
         judgement.findings.extend(judged.findings)
 

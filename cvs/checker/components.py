@@ -1,99 +1,89 @@
-"""A whole view taken apart: base records that share no view record, near or far, cannot constrain each other.
+"""A problem taken apart: base records that share no view record, near or far, cannot constrain each other.
 
-Of a linear view, base records and the view records they touch fall into components. A cut is a product of cuts
-of the components and is ordered componentwise, so *weak* and *strong* (chain) hold of the whole exactly if they
-hold of each (checker plan 5.2). *Complete* needs one common order and does not come apart.
+Base records and the view records they touch fall into components. A cut is a product of cuts of the components
+and is ordered componentwise, so *weak* and *strong* (chain) hold of the whole exactly if they hold of each
+(checker plan 5.2). *Complete* needs one common order and does not come apart.
 """
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
 
-from cvs.checker.cuts import Problem
-from cvs.checker.evaluation import WholeView
-from cvs.checker.replay import Key
-from cvs.checker.subject import Index, Lattice
-from cvs.checker.verdict import Budget, Cut, Verdict, Witness
+from cvs.checker.problem import Problem, below
+from cvs.checker.verdict import Budget, Cut, Exhausted, Verdict, Witness
 
 Decider = Callable[[Problem, Budget], tuple[Verdict, Witness]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Component:
-    """Places of base records in the lattice, and the view records they touch."""
+    """Places of base records, and the numbers of the parts that hang on them."""
 
-    places: tuple[int, ...]
-    keys: frozenset[Key]
+    places: list[int] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
 
 
-def components_of(lattice: Lattice, index: Index) -> list[Component]:
-    """Return the components of a linear view."""
-    place = {record: i for i, record in enumerate(lattice.records)}
-    leader = list(range(len(place)))
+def components_of(problem: Problem) -> list[Component]:
+    """Return the components; a part that hangs on no record is one by itself."""
+    leader = list(range(len(problem.tops)))
 
     def find(at: int) -> int:
         while leader[at] != at:
             leader[at] = at = leader[leader[at]]
         return at
 
-    touching = {key: [place[r] for r in records if r in place] for key, records in index.touching.items()}
-    for places in touching.values():
-        for other in places[1:]:
-            leader[find(other)] = find(places[0])
-    members: dict[int, list[int]] = {}
-    keys: dict[int, set[Key]] = {}
-    for at in range(len(place)):
-        members.setdefault(find(at), []).append(at)
-    for key, places in touching.items():
-        if places:
-            keys.setdefault(find(places[0]), set()).add(key)
-    return [Component(tuple(each), frozenset(keys.get(root, ()))) for root, each in members.items()]
+    for part in problem.parts:
+        for other in part.places[1:]:
+            leader[find(other)] = find(part.places[0])
+    found: dict[int, Component] = {}
+    for number, part in enumerate(problem.parts):
+        root = find(part.places[0]) if part.places else -1 - number
+        found.setdefault(root, Component()).numbers.append(number)
+    for place in range(len(leader)):
+        if find(place) in found:
+            found[find(place)].places.append(place)
+    return list(found.values())
 
 
-def by_component(decide: Decider, lattice: Lattice, index: Index) -> Decider:
-    """Return what decides weak or strong of the whole by deciding it of each component."""
-    parts = components_of(lattice, index)
-    if len(parts) < 2:
-        return decide
+def by_component(decide: Decider) -> Decider:
+    """Return what decides weak or strong of the whole by deciding it of each component.
+
+    One component that fails is enough; one on which the budget is used up is passed over until then.
+    """
 
     def decided(problem: Problem, budget: Budget) -> tuple[Verdict, Witness]:
-        known = frozenset().union(*(part.keys for part in parts))
-        still = {k: v for k, v in index.meaning.view({}).items() if k not in known}
-        shown = [dict(state) for state in problem.states]  # type: ignore[call-overload]
-        for position, state in enumerate(shown):
-            if {k: v for k, v in state.items() if k not in known} != still:
-                return Verdict.VIOLATED, Witness(kind="state", positions=(position,))
-        cuts = [list(problem.bottom) for _ in shown]
-        for part in parts:
-            states = [frozenset((k, state[k]) for k in part.keys if k in state) for state in shown]
-            verdict, witness = decide(_problem_of(part, states, lattice, index), budget)
+        parts = components_of(problem)
+        if len(parts) < 2:
+            return decide(problem, budget)
+        cuts = [list(problem.bottom) for _ in problem.states]
+        exhausted = False
+        for number, part in enumerate(parts):
+            own = problem.among(part.places, part.numbers)
+            firsts = [next(each)[0] for _, each in groupby(enumerate(own.states), key=lambda item: item[1])]
+            share = budget.share(len(parts) - number)
+            try:
+                verdict, witness = decide(own.at(firsts), share)
+            except Exhausted:
+                exhausted = True
+                continue
+            finally:
+                budget.left -= share.spent
             if verdict is not Verdict.HOLDS:
-                return verdict, witness
-            for whole, own in zip(cuts, witness.cuts, strict=True):
-                for place, version in zip(part.places, own, strict=True):
-                    whole[place] = version
-        kind = "chain" if all(map(_below, cuts, cuts[1:])) else "cuts"
-        return Verdict.HOLDS, Witness(kind=kind, cuts=tuple(map(tuple, cuts)))
+                where = tuple(firsts[position] for position in witness.positions)
+                return verdict, Witness(kind=witness.kind, positions=where)
+            _spread(witness.cuts, firsts, part.places, cuts)
+        if exhausted:
+            raise Exhausted
+        whole = tuple(map(tuple, cuts))
+        rising = all(below(a, b) for a, b in pairwise(whole))
+        return Verdict.HOLDS, Witness(kind="chain" if rising else "cuts", cuts=whole)
 
     return decided
 
 
-def _below(lower: list[int], upper: list[int]) -> bool:
-    return all(a <= b for a, b in zip(lower, upper, strict=True))
-
-
-def _problem_of(part: Component, states: Sequence[Hashable], lattice: Lattice, index: Index) -> Problem:
-    """Cut a whole view's problem down to one component."""
-    records = [lattice.records[place] for place in part.places]
-    rows = [lattice.rows[place] for place in part.places]
-    view = WholeView(index.meaning, records, rows, index.touching)
-
-    def meaning(cut: Cut) -> Hashable:
-        found = view.value(cut)
-        assert isinstance(found, frozenset)
-        return frozenset(item for item in found if item[0] in part.keys)
-
-    return Problem(
-        tops=tuple(len(lattice.numbers[place]) - 1 for place in part.places),
-        meaning=meaning,
-        states=tuple(states),
-    )
+def _spread(own: tuple[Cut, ...], firsts: list[int], places: list[int], cuts: list[list[int]]) -> None:
+    """Write the cuts of a component's states into those of the whole."""
+    for cut, start, end in zip(own, firsts, [*firsts[1:], len(cuts)], strict=True):
+        for whole in cuts[start:end]:
+            for place, version in zip(places, cut, strict=True):
+                whole[place] = version

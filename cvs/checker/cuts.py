@@ -1,128 +1,153 @@
 """The value tier: which base states can explain what a view showed (checker plan 5.1, 5.2).
 
-A problem is a product of time-lines, a function from cuts to what the view would show, and the states it did
+A problem is a product of time-lines, what each view record would show of a cut, and the states they did
 show. Nothing here knows where either came from. Every answer is exact or `Exhausted`.
+
+How an explanation is found: some view record does not show what it should (`Shown`); in every explanation above
+this cut one of the few base records that touch *it* is newer, so only those are advanced, and as far at once as
+what it can show at all demands (`forms.py`). A cut that cannot be mended is dropped with all above it.
 
 Why keeping minimal cuts is enough: whatever a larger cut can still reach, a smaller one can reach too, and
 the top of the lattice is above both. So a chain search may forget every explanation that lies above another
 one (dominance), and a failed cut proves that all cuts above it fail at the same step.
 """
 
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
 
+from cvs.checker.problem import PLENTY, Problem, below, mirrored
 from cvs.checker.verdict import Budget, Cut, Verdict, Witness
 
-
-@dataclass(slots=True, kw_only=True)
-class Problem:
-    """`tops`: last version of each record; `meaning`: cut -> shown value; `states`: what was shown, in
-    order.
-    """
-
-    tops: Cut
-    meaning: Callable[[Cut], Hashable]
-    states: tuple[Hashable, ...]
-    order: tuple[int, ...] | None = None  # the recorded commit order, as record indexes
-    ceilings: tuple[Cut, ...] | None = None  # for no-future: versions called before state i was there
-    settled: bool = True  # nothing follows the last state; else the end may still come
-    _memo: dict[Cut, Hashable] = field(default_factory=dict)
-
-    def value(self, cut: Cut, budget: Budget) -> Hashable:
-        """Return what the view would show of a cut; each cut is computed once."""
-        if cut not in self._memo:
-            budget.spend()
-            self._memo[cut] = self.meaning(cut)
-        return self._memo[cut]
-
-    @property
-    def bottom(self) -> Cut:
-        """Return the first base state."""
-        return (0,) * len(self.tops)
+PATIENCE = 8
+"""Cuts looked at for one explanation before a view record's whole table of values is worth its cost."""
 
 
-def below(lower: Cut, upper: Cut) -> bool:
-    """Say whether no record is newer in the first cut."""
-    return all(a <= b for a, b in zip(lower, upper, strict=True))
+@dataclass(slots=True)
+class _Walk:
+    """Looks for the cuts at or above a start, and not above a ceiling, that show a state."""
+
+    problem: Problem
+    position: int
+    ceiling: Cut
+    budget: Budget
+    tried: int = 0
+
+    def cuts(
+        self, start: Cut, suspects: Iterable[int] | None = None, *, nearest: bool = True
+    ) -> Iterator[Cut]:
+        """Yield the minimal ones, nearest first (or, not `nearest`, only the first that is met).
+
+        `suspects` are the view records that may not show what they should; the others do.
+        """
+        every = range(len(self.problem.parts)) if suspects is None else suspects
+        queue: list[tuple[int, Cut, tuple[int, ...], bool]] = [(0, start, tuple(every), False)]
+        seen, found = {start}, list[Cut]()
+        while queue:
+            _, cut, wrong, raised = heappop(queue)
+            self.tried += 1
+            self.budget.spend(1 + len(found) + len(cut) // 16)
+            if any(below(f, cut) for f in found):
+                continue
+            if not raised:
+                higher = self._raised(cut, wrong)
+                if higher is None:
+                    continue
+                before, (cut, wrong) = cut, higher
+                if cut != before:
+                    if cut in seen:
+                        continue
+                    seen.add(cut)
+                    if nearest:  # its turn comes after what is lower
+                        heappush(queue, (sum(cut), cut, wrong, True))
+                        continue
+            if not wrong:
+                found.append(cut)
+                yield cut
+                if not nearest:
+                    return
+                continue
+            for place in self._branch(cut, wrong):
+                child = (*cut[:place], cut[place] + 1, *cut[place + 1 :])
+                self.budget.spend(1 + len(cut) // 16)
+                if child not in seen:
+                    seen.add(child)
+                    again = tuple(dict.fromkeys((*wrong, *self.problem.touched[place])))
+                    distance = sum(child) if nearest else -len(seen)
+                    heappush(queue, (distance, child, again, False))
+
+    def _raised(self, cut: Cut, suspects: tuple[int, ...]) -> tuple[Cut, tuple[int, ...]] | None:
+        """Raise a cut as far as every explanation above it must be; return it with what is still wrong."""
+        problem, at = self.problem, list(cut)
+        hard = self.tried > PATIENCE
+        waiting, wrong = dict.fromkeys(suspects), set[int]()
+        while waiting:
+            number, _ = waiting.popitem()
+            part = problem.parts[number]
+            local, value = tuple([at[p] for p in part.places]), part.values[self.position]
+            wrong.discard(number)
+            if part.at(local, self.budget) == value:
+                continue
+            tops = tuple([self.ceiling[p] for p in part.places])
+            higher = part.raised(local, tops, value, self.budget, hard=hard)
+            if higher is None or not below(higher, tops):
+                return None
+            wrong.add(number)
+            for place, low, high in zip(part.places, local, higher, strict=True):
+                if low != high:
+                    at[place] = high
+                    waiting |= dict.fromkeys(problem.touched[place])
+        return tuple(at), tuple(sorted(wrong))
+
+    def _branch(self, cut: Cut, wrong: tuple[int, ...]) -> list[int]:
+        """Return the records one of which is newer in every explanation: those of the least free wrong part."""
+        free = (
+            [place for place in self.problem.parts[number].places if cut[place] < self.ceiling[place]]
+            for number in wrong
+        )
+        return min(free, key=len)
 
 
-def steps(cut: Cut, tops: Cut) -> Iterator[Cut]:
-    """Advance one record by one version, in every possible way."""
-    for index, top in enumerate(tops):
-        if cut[index] < top:
-            yield (*cut[:index], cut[index] + 1, *cut[index + 1 :])
+def explanation(problem: Problem, position: int, budget: Budget, ceiling: Cut | None = None) -> Cut | None:
+    """Return some base state that shows a state, if there is one."""
+    walk = _Walk(problem, position, ceiling or problem.tops, budget)
+    return next(walk.cuts(problem.bottom, nearest=False), None)
 
 
-def lattice(budget: Budget, *, start: Cut, ceiling: Cut) -> Iterator[Cut]:
-    """Walk every cut between two, nearest first; each visit costs a step."""
-    layer = {start}
-    while layer:
-        following: set[Cut] = set()
-        for cut in sorted(layer):
-            budget.spend()
-            yield cut
-            following.update(s for s in steps(cut, ceiling))
-        layer = following
-
-
-def converged(problem: Problem, budget: Budget) -> tuple[Verdict, Witness]:
+def converged(problem: Problem, _budget: Budget) -> tuple[Verdict, Witness]:
     """Compare the last state with the view of the last base state."""
-    expected = problem.value(problem.tops, budget)
-    shown = problem.states[-1]
-    verdict = Verdict.HOLDS if shown == expected else Verdict.VIOLATED
-    facts = {"shown": shown, "expected": expected}
-    return verdict, Witness(kind="final", positions=(len(problem.states) - 1,), facts=facts)
+    last = len(problem.states) - 1
+    verdict = Verdict.HOLDS if problem.explains(problem.tops, last, PLENTY) else Verdict.VIOLATED
+    facts = {"shown": problem.states[-1], "expected": problem.meaning(problem.tops)}
+    return verdict, Witness(kind="final", positions=(last,), facts=facts)
 
 
 def weak(problem: Problem, budget: Budget) -> tuple[Verdict, Witness]:
     """Find a base state for every view state, or name the first state that has none."""
-    missing = set(problem.states)
-    found: dict[Hashable, Cut] = {}
-    for cut in lattice(budget, start=problem.bottom, ceiling=problem.tops):
-        value = problem.value(cut, budget)
-        if value in missing:
-            found[value] = cut
-            missing.discard(value)
-            if not missing:
-                break
-    if missing:
-        first = next(i for i, state in enumerate(problem.states) if state in missing)
-        return Verdict.VIOLATED, Witness(kind="state", positions=(first,))
-    return Verdict.HOLDS, Witness(kind="cuts", cuts=tuple(found[state] for state in problem.states))
+    found: dict[int, Cut] = {}
+    firsts = problem.first_of_each()
+    for position, first in firsts.items():
+        if position == first:
+            cut = explanation(problem, position, budget)
+            if cut is None:
+                return Verdict.VIOLATED, Witness(kind="state", positions=(position,))
+            found[position] = cut
+    return Verdict.HOLDS, Witness(kind="cuts", cuts=tuple(found[first] for first in firsts.values()))
 
 
 def no_future(problem: Problem, budget: Budget) -> tuple[Verdict, Witness]:
     """Find for every state a base state made only of versions that had been called by then."""
     ceilings = problem.ceilings or (problem.tops,) * len(problem.states)
     cuts: list[Cut] = []
-    for position, (state, ceiling) in enumerate(zip(problem.states, ceilings, strict=True)):
-        if position and state == problem.states[position - 1] and below(cuts[-1], ceiling):
+    for position, ceiling in enumerate(ceilings):
+        if position and not problem.changed[position] and below(cuts[-1], ceiling):
             cuts.append(cuts[-1])
             continue
-        walk = lattice(budget, start=problem.bottom, ceiling=ceiling)
-        cut = next((c for c in walk if problem.value(c, budget) == state), None)
+        cut = explanation(problem, position, budget, ceiling)
         if cut is None:
             return Verdict.VIOLATED, Witness(kind="state", positions=(position,))
         cuts.append(cut)
     return Verdict.HOLDS, Witness(kind="cuts", cuts=tuple(cuts))
-
-
-def _next_minimal(problem: Problem, budget: Budget, start: Cut, target: Hashable) -> Iterator[Cut]:
-    """Yield the minimal cuts at or above `start` that show `target`, nearest first."""
-    found: list[Cut] = []
-    layer = {start}
-    while layer:
-        following: set[Cut] = set()
-        for cut in sorted(layer):
-            budget.spend()
-            if any(below(f, cut) for f in found):
-                continue
-            if problem.value(cut, budget) == target:
-                found.append(cut)
-                yield cut
-            else:
-                following.update(steps(cut, problem.tops))
-        layer = following
 
 
 def chain(problem: Problem, budget: Budget) -> tuple[Verdict, Witness]:
@@ -131,9 +156,8 @@ def chain(problem: Problem, budget: Budget) -> tuple[Verdict, Witness]:
     Depth first, nearest explanation first. `failed[i]` holds cuts from which state i and what follows it
     cannot be explained; anything above one of them is not tried.
     """
-    states = problem.states
-    failed: list[list[Cut]] = [[] for _ in states]
-    walks = [_next_minimal(problem, budget, problem.bottom, states[0])]
+    failed: list[list[Cut]] = [[] for _ in problem.states]
+    walks = [_Walk(problem, 0, problem.tops, budget).cuts(problem.bottom)]
     taken: list[Cut] = []
     deepest = -1
     while walks:
@@ -145,99 +169,112 @@ def chain(problem: Problem, budget: Budget) -> tuple[Verdict, Witness]:
                 failed[position].append(taken.pop())
             continue
         deepest = max(deepest, position)
-        if position + 1 == len(states):
+        following = position + 1
+        if following == len(problem.states):
             return Verdict.HOLDS, Witness(kind="chain", cuts=(*taken, cut))
-        budget.spend(1 + len(failed[position + 1]))
-        if any(below(bad, cut) for bad in failed[position + 1]):
+        budget.spend(1 + len(failed[following]))
+        if any(below(bad, cut) for bad in failed[following]):
             continue
         taken.append(cut)
-        walks.append(_next_minimal(problem, budget, cut, states[position + 1]))
+        walk = _Walk(problem, following, problem.tops, budget)
+        walks.append(walk.cuts(cut, problem.changed[following]))
     return Verdict.VIOLATED, Witness(kind="prefix", positions=(deepest + 1,))
 
 
 def pairwise(problem: Problem, budget: Budget) -> tuple[Verdict, Witness]:
-    """Find for each pair of states two ordered base states (strong, as paper 001 words it)."""
-    wanted = set(problem.states)
-    lowest: dict[Hashable, list[Cut]] = {}
-    highest: dict[Hashable, list[Cut]] = {}
-    for cut in lattice(budget, start=problem.bottom, ceiling=problem.tops):
-        value = problem.value(cut, budget)
-        if value not in wanted:
-            continue
-        minimal = lowest.setdefault(value, [])
-        if not any(below(low, cut) for low in minimal):
-            minimal.append(cut)
-        maximal = highest.setdefault(value, [])
-        budget.spend(len(maximal))
-        maximal[:] = [high for high in maximal if not below(high, cut)]
-        maximal.append(cut)
-    first: dict[tuple[Hashable, Hashable], tuple[int, int]] = {}
-    seen: dict[Hashable, int] = {}
-    for position, state in enumerate(problem.states):
+    """Find for each pair of states two ordered base states (strong, as paper 001 words it).
+
+    A pair has two exactly if a minimal explanation of the first lies below a maximal one of the second.
+    """
+    firsts = problem.first_of_each()
+    mirror = problem.upside_down()
+    lowest, highest = dict[int, list[Cut]](), dict[int, list[Cut]]()
+    for first in dict.fromkeys(firsts.values()):
+        lowest[first] = list(_Walk(problem, first, problem.tops, budget).cuts(problem.bottom))
+        high = _Walk(mirror, first, problem.tops, budget).cuts(problem.bottom)
+        highest[first] = [mirrored(cut, problem.tops) for cut in high]
+    pairs: list[Cut] = []
+    places: list[int] = []
+    asked: set[tuple[int, int]] = set()
+    seen: dict[int, int] = {}
+    for position, state in firsts.items():
         seen.setdefault(state, position)
         for earlier, place in seen.items():
-            first.setdefault((earlier, state), (place, position))
-    pairs: list[Cut] = []
-    for (one, other), positions in first.items():
-        budget.spend()
-        lows, highs = lowest.get(one, []), highest.get(other, [])
-        pair = next(((low, high) for low in lows for high in highs if below(low, high)), None)
-        if pair is None:
-            return Verdict.VIOLATED, Witness(kind="pair", positions=positions)
-        pairs.extend(pair)
-    places = tuple(p for positions in first.values() for p in positions)
-    return Verdict.HOLDS, Witness(kind="pairs", cuts=tuple(pairs), positions=places)
-
-
-def without_stutter(states: tuple[Hashable, ...]) -> tuple[tuple[Hashable, ...], tuple[int, ...]]:
-    """Drop repetitions; return the states left and where each first stood."""
-    kept = [i for i, state in enumerate(states) if not i or state != states[i - 1]]
-    return tuple(states[i] for i in kept), tuple(kept)
+            if (earlier, state) in asked:
+                continue
+            asked.add((earlier, state))
+            lows, highs = lowest[earlier], highest[state]
+            budget.spend(1 + len(lows) * len(highs))
+            pair = next(((low, high) for low in lows for high in highs if below(low, high)), None)
+            if pair is None:
+                return Verdict.VIOLATED, Witness(kind="pair", positions=(place, position))
+            pairs.extend(pair)
+            places += (place, position)
+    return Verdict.HOLDS, Witness(kind="pairs", cuts=tuple(pairs), positions=tuple(places))
 
 
 def complete(problem: Problem, budget: Budget) -> tuple[Verdict, Witness]:
     """Find a serialization of all base updates of which the view showed every visible state, in order."""
-    states, where = without_stutter(problem.states)
-    if problem.value(problem.bottom, budget) != states[0]:
+    where = [i for i, changed in enumerate(problem.changed) if not i or changed]
+    if not problem.explains(problem.bottom, 0, budget):
         return Verdict.VIOLATED, Witness(kind="prefix", positions=(0,))
     start = (0, problem.bottom)
     visited = {start}
-    stack: list[tuple[tuple[int, Cut], Iterator[Cut]]] = [(start, steps(problem.bottom, problem.tops))]
+    every = range(len(problem.tops))
+    stack: list[tuple[tuple[int, Cut], Iterator[int]]] = [(start, iter(every))]
     deepest = 0
     while stack:
         (position, at), options = stack[-1]
-        if position + 1 == len(states) and (at == problem.tops or not problem.settled):
+        if position + 1 == len(where) and (at == problem.tops or not problem.settled):
             return Verdict.HOLDS, Witness(kind="path", cuts=tuple(node[1] for node, _ in stack))
-        cut = next(options, None)
-        if cut is None:
+        place = next(options, None)
+        if place is None:
             stack.pop()
             continue
-        value = problem.value(cut, budget)
-        budget.spend()
-        if value != states[position]:
-            if position + 1 == len(states) or value != states[position + 1]:
-                continue
-            position += 1
-        node = (position, cut)
-        if node not in visited:
+        node = _advanced(problem, where, (position, at), place, budget)
+        if node is not None and node not in visited:
             visited.add(node)
-            deepest = max(deepest, position)
-            stack.append((node, steps(cut, problem.tops)))
+            deepest = max(deepest, node[0])
+            stack.append((node, iter(every)))
     return Verdict.VIOLATED, Witness(kind="prefix", positions=(where[min(deepest + 1, len(where) - 1)],))
+
+
+def _advanced(
+    problem: Problem, where: list[int], node: tuple[int, Cut], place: int, budget: Budget
+) -> tuple[int, Cut] | None:
+    """Advance one record by one version, if that shows the same state still, or the next."""
+    position, cut = node
+    if cut[place] == problem.tops[place]:
+        return None
+    touched = problem.touched[place]
+    child = (*cut[:place], cut[place] + 1, *cut[place + 1 :])
+    budget.spend(1 + len(cut) // 16)
+    if all(problem.shows(child, number, where[position], budget) for number in touched):
+        return position, child
+    if position + 1 < len(where):
+        following = where[position + 1]
+        if set(problem.changed[following]) <= set(touched) and all(
+            problem.shows(child, number, following, budget) for number in touched
+        ):
+            return position + 1, child
+    return None
 
 
 def complete_recorded(problem: Problem, budget: Budget) -> tuple[Verdict, Witness]:
     """Compare with the one serialization that was recorded: a linear replay."""
     if problem.order is None:
         return Verdict.UNDECIDED, Witness(kind="path")
-    states, where = without_stutter(problem.states)
-    cut, path = problem.bottom, [problem.bottom]
+    where = [i for i, changed in enumerate(problem.changed) if not i or changed]
+    cut, path, position = problem.bottom, [problem.bottom], 0
+    if not problem.explains(cut, 0, budget):
+        return Verdict.VIOLATED, Witness(kind="prefix", positions=(0,))
     for index in problem.order:
-        cut = (*cut[:index], cut[index] + 1, *cut[index + 1 :])
+        onward = _advanced(problem, where, (position, cut), index, budget)
+        if onward is None:
+            break
+        position, cut = onward
         path.append(cut)
-    shown, _ = without_stutter(tuple(problem.value(c, budget) for c in path))
-    if (shown if problem.settled else shown[: len(states)]) == states:
+    whole = len(path) == len(problem.order) + 1
+    if position + 1 == len(where) and (whole or not problem.settled):
         return Verdict.HOLDS, Witness(kind="path", cuts=tuple(path))
-    differs = next((i for i, (a, b) in enumerate(zip(shown, states, strict=False)) if a != b), None)
-    position = min(len(shown), len(states)) if differs is None else differs
-    return Verdict.VIOLATED, Witness(kind="prefix", positions=(where[min(position, len(where) - 1)],))
+    return Verdict.VIOLATED, Witness(kind="prefix", positions=(where[min(position + 1, len(where) - 1)],))

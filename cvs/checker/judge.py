@@ -5,16 +5,16 @@ explain every state in order, the chain is proved. Where they do not, the value 
 budget. Where that stays undecided and the certificates are true, the lineage verdict stands and says so.
 """
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from cvs.checker import cuts as search
 from cvs.checker.components import Decider, by_component
 from cvs.checker.lineage import Lineage
+from cvs.checker.problem import PLENTY, Problem, below, moved
 from cvs.checker.replay import Run
 from cvs.checker.subject import Index, Lattice, Subject, problem_of, staleness
-from cvs.checker.verdict import Budget, Cut, Exhausted, Finding, Verdict, Witness, worst
+from cvs.checker.verdict import Cut, Exhausted, Finding, Purse, Verdict, Witness, worst
 
 Answer = tuple[Verdict, Witness | None, str, str]  # verdict, evidence, tier, reason
 
@@ -25,7 +25,7 @@ class Judged:
 
     subject: Subject
     lattice: Lattice
-    problem: search.Problem
+    problem: Problem
     lineage: Lineage
     findings: list[Finding]
     torn: list[tuple[int, int, int]] = field(default_factory=list)  # first, last position, nanoseconds
@@ -35,11 +35,11 @@ class Judged:
         return next(f for f in self.findings if f.property == name)
 
 
-def judge_subject(subject: Subject, lineage: Lineage, *, index: Index, run: Run, budget: int) -> Judged:
+def judge_subject(subject: Subject, lineage: Lineage, *, index: Index, run: Run, purse: Purse) -> Judged:
     """Decide every property of one subject."""
     lattice = index.lattice(subject.key)
     problem = problem_of(subject, lattice, index, run)
-    case = _Case(subject, lattice, problem, lineage, run, budget, index)
+    case = _Case(subject, lattice, problem, lineage, run, purse, index)
     own: dict[str, Answer] = {"converged": case.converged()}
     own["strong"] = case.strong()
     own["weak"] = case.weak(own["strong"])
@@ -67,10 +67,10 @@ def judge_subject(subject: Subject, lineage: Lineage, *, index: Index, run: Run,
 class _Case:
     subject: Subject
     lattice: Lattice
-    problem: search.Problem
+    problem: Problem
     lineage: Lineage
     run: Run
-    budget: int
+    purse: Purse
     index: Index
     explained: list[bool] = field(default_factory=list)
     cuts: tuple[Cut, ...] = ()
@@ -78,14 +78,13 @@ class _Case:
     def __post_init__(self) -> None:
         """Re-evaluate every cut the certificates name (C4)."""
         self.cuts = tuple(self.lattice.compress(cut) for cut in self.lineage.cuts)
-        shown: dict[Cut, Hashable] = {}
-        for cut, state, fits in zip(self.cuts, self.problem.states, self.lineage.explained, strict=True):
-            fits = fits and not self.subject.ambiguous
-            if fits and cut not in shown:
-                shown[cut] = self.problem.meaning(cut)
-            self.explained.append(fits and shown[cut] == state)
+        shown = self.problem.explained(self.cuts, PLENTY)
+        certain = not self.subject.ambiguous
+        self.explained = [
+            certain and named and fits for named, fits in zip(self.lineage.explained, shown, strict=True)
+        ]
 
-    def _try(self, decide: Decider, problem: search.Problem | None = None) -> Answer:
+    def _try(self, decide: Decider, problem: Problem | None = None) -> Answer:
         if self.subject.ambiguous:
             why = "whether a test-and-set with an unknown outcome took effect, and when, is not known"
             return Verdict.UNDECIDED, None, "value", why
@@ -97,9 +96,10 @@ class _Case:
                 "part of the base log is missing, or its order is not known",
             )
         try:
-            verdict, witness = decide(problem or self.problem, Budget(self.budget))
+            with self.purse.question() as budget:
+                verdict, witness = decide(problem or self.problem, budget)
         except Exhausted:
-            return Verdict.UNDECIDED, None, "value", f"the budget of {self.budget:,} steps is used up"
+            return Verdict.UNDECIDED, None, "value", f"the budget of {budget.first:,} steps is used up"
         if verdict is Verdict.VIOLATED and self.lattice.uncertain:
             return (
                 Verdict.UNDECIDED,
@@ -120,24 +120,27 @@ class _Case:
     def strong(self) -> Answer:
         if all(self.explained) and self.lineage.rising and _rising(self.cuts):
             return Verdict.HOLDS, Witness(kind="chain", cuts=self.cuts), "lineage", ""
-        answer = self._settled(self._apart(search.chain))
-        if answer[0] is Verdict.UNDECIDED and self._trusted:
-            back = self.lineage.first_back if self.lineage.first_torn is None else self.lineage.first_torn
-            if back is not None:
-                return Verdict.VIOLATED, Witness(kind="held", positions=(back,)), "lineage", ""
-        return answer
+        answer = self._settled(by_component(search.chain))
+        return self._by_lineage(answer, back=True)
 
-    def _apart(self, decide: Decider) -> Decider:
-        """Decide a whole linear view by its components."""
-        whole = self.subject.key is None and self.index.meaning.linear
-        return by_component(decide, self.lattice, self.index) if whole else decide
+    def _by_lineage(self, answer: Answer, *, back: bool) -> Answer:
+        """Where values are undecided: what true certificates say that the program held at some moment for certain.
 
-    @property
-    def _trusted(self) -> bool:
-        """Say whether the certificates are true and the states in a certain order."""
+        Of views that are no folds it says nothing: a row may hold versions of base records it does not show.
+        """
         lineage, subject = self.lineage, self.subject
-        certain = subject.ordered or subject.shown
-        return lineage.verdict is Verdict.HOLDS and certain and not self.lattice.uncertain
+        true = lineage.verdict is Verdict.HOLDS and not self.lattice.uncertain
+        true = true and (self.index.meaning.linear or subject.granularity == "snapshots")
+        if answer[0] is not Verdict.UNDECIDED or not true or subject.ambiguous:
+            return answer
+        in_order = subject.ordered or subject.shown
+        certain = (i for i, state in enumerate(subject.states) if in_order or state.quiet)
+        where = next((i for i in certain if not lineage.explained[i]), None)
+        if where is None and back and in_order:
+            where = lineage.first_back
+        if where is None:
+            return answer
+        return Verdict.VIOLATED, Witness(kind="held", positions=(where,)), "lineage", ""
 
     def _settled(self, decide: Decider) -> Answer:
         """Search; where the order of the states is not certain, a violation must show in the certain ones."""
@@ -152,12 +155,7 @@ class _Case:
                 "value",
                 "writes overlap in time; another order could explain them",
             )
-        part = search.Problem(
-            tops=self.problem.tops,
-            meaning=self.problem.meaning,
-            states=tuple(self.problem.states[i] for i in quiet),
-        )
-        again = self._try(decide, part)
+        again = self._try(decide, self.problem.at(quiet))
         if again[0] is Verdict.VIOLATED and again[1] is not None:
             where = tuple(quiet[p] for p in again[1].positions)
             return Verdict.VIOLATED, Witness(kind=again[1].kind, positions=where), "value", ""
@@ -168,12 +166,9 @@ class _Case:
             return Verdict.HOLDS, Witness(kind="cuts", cuts=strong[1].cuts), strong[2], ""
         if all(self.explained):
             return Verdict.HOLDS, Witness(kind="cuts", cuts=self.cuts), "lineage", ""
-        weak = self._apart(search.weak)
+        weak = by_component(search.weak)
         answer = self._try(weak) if self.subject.shown else self._settled(weak)
-        if answer[0] is Verdict.UNDECIDED and self._trusted and self.lineage.first_torn is not None:
-            witness = Witness(kind="held", positions=(self.lineage.first_torn,))
-            return Verdict.VIOLATED, witness, "lineage", ""
-        return answer
+        return self._by_lineage(answer, back=False)
 
     def pairwise(self, strong: Answer, weak: Answer) -> Answer:
         if strong[0] is Verdict.HOLDS:
@@ -198,20 +193,21 @@ class _Case:
     def _bridge(self) -> tuple[Cut, ...] | None:
         """Refine the chain into a serialization step by step: each gap is a small problem of its own."""
         path = [self.problem.bottom]
-        shown = self.problem.states[0]
-        budget = Budget(self.budget)
+        last = len(self.cuts) - 1
         try:
-            if self.problem.value(self.problem.bottom, budget) != shown:
-                return None
-            ends = [*zip(self.cuts, self.problem.states, strict=True)]
-            for cut, state in [*ends, (self.problem.tops, self.problem.states[-1])]:
-                part = _between(self.problem, path[-1], cut, (shown, state))
-                verdict, witness = search.complete(part, budget)
-                if verdict is not Verdict.HOLDS:
+            with self.purse.question() as budget:
+                if not self.problem.explains(self.problem.bottom, 0, budget):
                     return None
-                base = path[-1]
-                path.extend(tuple(a + b for a, b in zip(base, c, strict=True)) for c in witness.cuts[1:])
-                shown = state
+                for position, cut in enumerate([*self.cuts, self.problem.tops]):
+                    if cut == path[-1]:
+                        continue
+                    pair = (max(position - 1, 0), min(position, last))
+                    part, places = self.problem.between(path[-1], cut, pair)
+                    verdict, witness = search.complete(part, budget)
+                    if verdict is not Verdict.HOLDS:
+                        return None
+                    low = path[-1]
+                    path.extend(moved(low, places, step) for step in witness.cuts[1:])
         except Exhausted:
             return None
         return tuple(path)
@@ -227,9 +223,7 @@ class _Case:
         if weak[0] is not Verdict.HOLDS:
             return Verdict.UNDECIDED, None, weak[2], "needs weak"
         ceilings = self.problem.ceilings or ()
-        if all(self.explained) and all(
-            search.below(c, top) for c, top in zip(self.cuts, ceilings, strict=True)
-        ):
+        if all(self.explained) and all(below(c, top) for c, top in zip(self.cuts, ceilings, strict=True)):
             return Verdict.HOLDS, Witness(kind="cuts", cuts=self.cuts), "lineage", ""
         return self._try(search.no_future)
 
@@ -313,19 +307,7 @@ class _Case:
 
 
 def _rising(cuts: tuple[Cut, ...]) -> bool:
-    return all(search.below(a, b) for a, b in pairwise(cuts))
-
-
-def _between(
-    problem: search.Problem, low: Cut, high: Cut, states: tuple[Hashable, Hashable]
-) -> search.Problem:
-    """Cut a problem down to what lies between two base states."""
-
-    def meaning(cut: Cut) -> Hashable:
-        return problem.meaning(tuple(a + b for a, b in zip(low, cut, strict=True)))
-
-    tops = tuple(b - a for a, b in zip(low, high, strict=True))
-    return search.Problem(tops=tops, meaning=meaning, states=states)
+    return all(below(a, b) for a, b in pairwise(cuts))
 
 
 def _torn(subject: Subject, explained: list[bool]) -> list[tuple[int, int, int]]:

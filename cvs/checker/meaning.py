@@ -3,13 +3,16 @@ it.
 
 A meaning is *linear* when the view is a fold, group by group, over what each base record contributes alone:
 selections, projections and aggregates over one table. Then a record matters only to the view records it can
-touch, and two versions with the same contribution cannot be told apart.
+touch, and two versions with the same contribution cannot be told apart. Of most other views it can be said too
+which base records can matter to a view record (`provenance.py`).
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from cvs.checker.forms import Fold, Folded
+from cvs.checker.provenance import Near, Versioned, near_of
 from cvs.checker.replay import BaseRecord, Key, Row
 from cvs.errors import AssumptionError
 from cvs.model.expressions import Column
@@ -39,6 +42,13 @@ class Meaning(Protocol):
     def image(self, record: BaseRecord, row: Row | None) -> Hashable:
         """Return what of an image can matter to the view at all."""
 
+    def near(self, versions: Iterable[tuple[Versioned, Row]]) -> dict[Key, Near] | None:
+        """Return, for a view that is not linear, what can matter to a view record; None: not known."""
+
+    @property
+    def fold(self) -> Fold | None:
+        """Return, for a linear view, how its groups show what is in them, if it has groups."""
+
 
 @dataclass(slots=True)
 class TableMeaning:
@@ -66,6 +76,15 @@ class TableMeaning:
     def image(self, record: BaseRecord, row: Row | None) -> Hashable:
         """Let the whole image matter."""
         return frozen_row(row)
+
+    def near(self, versions: Iterable[tuple[Versioned, Row]]) -> dict[Key, Near] | None:
+        """Know nothing of a plain function."""
+        return None
+
+    @property
+    def fold(self) -> Fold | None:
+        """Know nothing of a plain function."""
+        return None
 
 
 IMPOSSIBLE: Hashable = ("no view of this base state",)
@@ -117,6 +136,38 @@ class DefinitionMeaning:
         """Let the whole image matter."""
         return frozen_row(row)
 
+    def near(self, versions: Iterable[tuple[Versioned, Row]]) -> dict[Key, Near] | None:
+        """Follow every row that some base state could give to where it came from."""
+        return near_of(self.definition.relation, self.definition.key, versions, self.tables)
+
+    @property
+    def fold(self) -> Fold | None:
+        """Return the folds that stand in a row under a name of their own."""
+        relation, outer, kept = self.definition.relation, None, bool(self.definition.key)
+        while isinstance(relation, Select | Project):
+            if isinstance(relation, Select):
+                kept = False  # a group that is not shown may have rows
+            else:
+                plain = {
+                    c.name: c.expression.name for c in relation.columns if isinstance(c.expression, Column)
+                }
+                outer = plain if outer is None else {n: plain[c] for n, c in outer.items() if c in plain}
+            relation = relation.source
+        if not self.linear or not isinstance(relation, Aggregate):
+            return None
+        names = {a.name: a.name for a in relation.aggregates} if outer is None else outer
+        by_name = {a.name: a for a in relation.aggregates if not a.distinct}
+        columns = ((name, by_name[inner]) for name, inner in names.items() if inner in by_name)
+        folded = (
+            Folded(name=name, function=a.function, argument=None if a.argument is None else _argument(a.name))
+            for name, a in columns
+        )
+        return Fold(columns=tuple(folded), kept=kept)
+
+
+def _argument(aggregate: str) -> str:
+    return f"argument of {aggregate}"
+
 
 def _row_wise(relation: Relation) -> bool:
     """Say whether each base row passes through on its own."""
@@ -142,7 +193,7 @@ def _before_grouping(relation: Relation, key: tuple[str, ...]) -> tuple[Relation
     if not set(names) <= groups or len(names) != len(groups):
         return None, ()
     arguments = tuple(
-        Named(name=f"argument of {a.name}", expression=a.argument)
+        Named(name=_argument(a.name), expression=a.argument)
         for a in relation.aggregates
         if a.argument is not None
     )

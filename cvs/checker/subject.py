@@ -5,13 +5,14 @@ out, neighbouring versions it cannot tell apart are one (checker plan 5.2). `num
 compressed version to the first and last real one.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cvs.checker.cuts import Problem
-from cvs.checker.evaluation import WholeView
-from cvs.checker.meaning import Meaning
+from cvs.checker.forms import Forms, Sources, forms_of
+from cvs.checker.meaning import IMPOSSIBLE, Meaning
+from cvs.checker.problem import Problem, Shown
+from cvs.checker.provenance import Versioned
 from cvs.checker.replay import ENDLESS, BaseRecord, Key, Row, Run, Timeline
 from cvs.checker.verdict import Cut
 
@@ -95,10 +96,24 @@ class Index:
     meaning: Meaning
     run: Run
     touching: dict[Key, list[BaseRecord]] = field(default_factory=dict)
+    known: bool = True  # `touching` names, for every view record, all base records that can matter to it
+    sources: dict[Key, Mapping[Hashable, list[frozenset[Versioned]]]] = field(default_factory=dict)
     contributions: dict[BaseRecord, list[Mapping[Key, Hashable]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.meaning.linear:
+            versions = (
+                ((record, timeline.first + number), version.row)
+                for record, timeline in self.run.timelines.items()
+                for number, version in enumerate(timeline.versions)
+                if version.row is not None
+            )
+            found = self.meaning.near(versions)
+            self.known = found is not None
+            for key, near in (found or {}).items():
+                self.touching[key] = near.records
+                if near.rows is not None:
+                    self.sources[key] = near.rows
             return
         for record, timeline in self.run.timelines.items():
             told = [self.meaning.contribution(record, v.row) for v in timeline.versions]
@@ -115,7 +130,7 @@ class Index:
 
     def lattice(self, key: Key | None) -> Lattice:
         """Return the base records and versions that matter to a view record, or to the whole view."""
-        if self.meaning.linear and key is not None:
+        if self.known and key is not None:
             records: Iterable[BaseRecord] = self.touching.get(key, [])
         else:
             records = self.run.timelines
@@ -154,12 +169,12 @@ class Index:
 
 def problem_of(subject: Subject, lattice: Lattice, index: Index, run: Run) -> Problem:
     """Make the problem whose answer is the level of the subject."""
-    whole = WholeView(index.meaning, lattice.records, lattice.rows, index.touching)
 
     def value(cut: Cut) -> Hashable:
+        found = index.meaning.view(lattice.base(cut))
         if subject.key is None:
-            return whole.value(cut)
-        return index.meaning.view(lattice.base(cut)).get(subject.key)
+            return frozenset(found.items())
+        return IMPOSSIBLE if IMPOSSIBLE in found.values() else found.get(subject.key)
 
     place = {record: i for i, record in enumerate(lattice.records)}
     starts = [{first for first, _ in numbers[1:]} for numbers in lattice.numbers]
@@ -168,10 +183,79 @@ def problem_of(subject: Subject, lattice: Lattice, index: Index, run: Run) -> Pr
         tops=lattice.tops,
         meaning=value,
         states=tuple(state.value for state in subject.states),
+        apart=_parts(subject, lattice, index),
         order=order if len(order) == sum(lattice.tops) else None,
         ceilings=_ceilings(subject, lattice, run),
         settled=run.quiescent and not subject.final_uncertain,
     )
+
+
+def _parts(subject: Subject, lattice: Lattice, index: Index) -> tuple[Shown, ...] | None:
+    """Take what was shown apart, view record by view record; what nothing is known of stays one."""
+    place = {record: i for i, record in enumerate(lattice.records)}
+    if subject.key is not None:
+        values = {subject.key: tuple(state.value for state in subject.states)}
+        near = {subject.key: lattice.records}
+    elif index.known:
+        shown = [dict(state.value) for state in subject.states]  # type: ignore[call-overload]
+        keys = index.touching.keys() | {key for each in shown for key in each} | index.meaning.view({}).keys()
+        values = {key: tuple(each.get(key) for each in shown) for key in sorted(keys, key=repr)}
+        near = {key: [r for r in index.touching.get(key, ()) if r in place] for key in values}
+    else:
+        return None
+    return tuple(
+        Shown(
+            places=(places := tuple(place[record] for record in near[key])),
+            meaning=_meaning_of(key, places, lattice, index),
+            values=told,
+            forms=_forms(key, places, lattice, index),
+            cost=20 + 5 * len(places),
+        )
+        for key, told in values.items()
+    )
+
+
+def _meaning_of(key: Key, places: Cut, lattice: Lattice, index: Index) -> Callable[[Cut], Hashable]:
+    records, rows = [lattice.records[p] for p in places], [lattice.rows[p] for p in places]
+
+    def shows(local: Cut) -> Hashable:
+        found = index.meaning.view({r: each[v] for r, each, v in zip(records, rows, local, strict=True)})
+        return IMPOSSIBLE if IMPOSSIBLE in found.values() else found.get(key)
+
+    return shows
+
+
+def _forms(key: Key, places: Cut, lattice: Lattice, index: Index) -> Forms | Sources | None:
+    """Return what the view's kind says of the versions that can stand in one view record."""
+    if key in index.sources:
+        return _sources(index.sources[key], places, lattice)
+    fold = index.meaning.fold
+    if fold is None:
+        return None
+    told = []
+    for place in places:
+        versions = (
+            index.contribution(lattice.records[place], first) or {} for first, _ in lattice.numbers[place]
+        )
+        solos: Any = [each.get(key, ()) for each in versions]  # of a linear definition: frozen rows
+        told.append([[dict(row) for row in solo] for solo in solos])
+    return forms_of(fold, told)
+
+
+def _sources(
+    rows: Mapping[Hashable, list[frozenset[Versioned]]], places: Cut, lattice: Lattice
+) -> Sources | None:
+    at = {lattice.records[place]: i for i, place in enumerate(places)}
+    numbers = [lattice.numbers[place] for place in places]
+    found: dict[Hashable, list[dict[int, int]]] = {}
+    for row, choices in rows.items():
+        for choice in choices:
+            inside = [(at[r], number) for r, number in choice if r in at and number <= numbers[at[r]][-1][1]]
+            known = [each for each in choice if each[0] in at]
+            told = {place: _place(numbers[place], number) for place, number in inside}
+            if len(inside) == len(known) and len(told) == len(inside):
+                found.setdefault(row, []).append(told)
+    return Sources(found)
 
 
 def _ceilings(subject: Subject, lattice: Lattice, run: Run) -> tuple[Cut, ...]:

@@ -3,7 +3,8 @@
 *Undecided* is never a pass. Merging many verdicts: violated > undecided > holds.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -110,15 +111,48 @@ class Exhausted(Exception):  # noqa: N818 -- because it is an outcome, not an er
 
 
 class Budget:
-    """Steps, not seconds, so that results repeat."""
+    """Steps, not seconds, so that results repeat; a step is about a microsecond of work."""
 
-    __slots__ = ("left",)
+    __slots__ = ("first", "left")
 
     def __init__(self, steps: int) -> None:
-        self.left = steps
+        self.first = self.left = steps
 
     def spend(self, steps: int = 1) -> None:
         """Count work; raise `Exhausted` when there is none left."""
         self.left -= steps
         if self.left < 0:
             raise Exhausted
+
+    @property
+    def spent(self) -> int:
+        """Return the steps taken so far."""
+        return self.first - max(self.left, 0)
+
+    def share(self, parts: int) -> "Budget":
+        """Return what one of some equal parts of the work may take of what is left: half of it, or its share."""
+        left = max(self.left, 0)
+        return Budget(max(left // 2, left // parts))
+
+
+QUESTIONS = 20
+"""How many questions of a run may use up their budget; each one after these gets a twentieth of it."""
+
+
+class Purse:
+    """The budgets of all questions of one run, so that a run with many hard ones ends too."""
+
+    __slots__ = ("each", "left")
+
+    def __init__(self, each: int) -> None:
+        self.each = each
+        self.left = each * QUESTIONS
+
+    @contextmanager
+    def question(self) -> Iterator[Budget]:
+        """Give one question its budget, and take what it used."""
+        budget = Budget(max(min(self.each, self.left), self.each // QUESTIONS))
+        try:
+            yield budget
+        finally:
+            self.left = max(0, self.left - budget.spent)

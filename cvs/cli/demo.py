@@ -20,9 +20,6 @@ from cvs.store.session import ClusterAddress
 from cvs.stream.demo import Compared, Stage, on_stage, write_history
 from cvs.stream.play import Play
 
-BUDGET = 50
-"""Steps a question may search: what certificates do not settle at once, `cvs audit` can be given time for."""
-
 
 @click.command(
     help="""Show everything once: a shop on a real node, views live, kill -9, a zombie, the judge's verdict.
@@ -74,7 +71,7 @@ def _judged(screen: Console, stage: Stage, views: str) -> bool:
     columns = ("view", "converged", "strong, each record", "refuted", "strong, whole view in snapshots")
     table = Table(*columns, title=f"the judge on {history.name}")
     events = [event_of(line) for line in history.read_bytes().splitlines()]
-    judgement = judge_events(events, budget=BUDGET)
+    judgement = judge_events(events)
     proved = True
     for view in sorted(judgement.run.views):
         findings = [f for f in judgement.findings if f.view == view and f.granularity == "record"]
@@ -91,9 +88,7 @@ def _judged(screen: Console, stage: Stage, views: str) -> bool:
     document = summarize(judgement, [{"file": str(history)}], {})
     page.write_text(run_page(judgement, document), encoding="utf-8")
     screen.print(table)
-    screen.print(
-        f"        {len(events):,} events; report: {page}; ask more: cvs audit {history} --budget {BUDGET}"
-    )
+    screen.print(f"        {len(events):,} events; report: {page}; ask more: cvs audit {history}")
     return proved
 
 

@@ -23,7 +23,7 @@ from cvs.model.views import BaseTable
 from cvs.report.load import Loaded, Source, columns_of, loaded, sources_of
 from cvs.report.summary import Document, known_level, summarize, summarize_foreign
 
-BUDGET = 100_000
+BUDGET = 200_000
 PLAIN = frozenset(
     {"ascii", "text", "varchar", "boolean", "tinyint", "smallint", "int", "bigint", "varint", "counter"}
 )

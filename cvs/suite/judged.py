@@ -10,7 +10,8 @@ from functools import partial
 from operator import getitem
 from typing import Any, Protocol
 
-from cvs.checker.cuts import Problem, chain, complete, converged, pairwise, weak
+from cvs.checker.cuts import chain, complete, converged, pairwise, weak
+from cvs.checker.problem import Problem
 from cvs.checker.verdict import Budget, Cut, Verdict
 from cvs.model.identity import identity
 from cvs.model.levels import Level

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from cvs.checker import brute, cuts
+from cvs.checker.problem import Problem
 from cvs.checker.verdict import Budget, Exhausted, Verdict
 from cvs.checker.verify import verify
 from tests.agree.problems import Toy, toy
@@ -29,7 +30,7 @@ def agree(seed: int, number: int) -> Counter[str]:
         for name, (decide, slow) in DECIDERS.items():
             if name == "complete" and sum(case.tops) > 6:
                 continue
-            problem = cuts.Problem(tops=case.tops, meaning=case.meaning, states=case.states)
+            problem = Problem(tops=case.tops, meaning=case.meaning, states=case.states)
             verdict, witness = decide(problem, Budget(1_000_000))
             truth[name] = slow(case.tops, case.meaning, case.states)
             assert (verdict is Verdict.HOLDS) == truth[name], (name, case)
@@ -69,12 +70,12 @@ def test_search_and_brute_force_agree_on_many(capsys: pytest.CaptureFixture[str]
 def test_pairwise_is_weaker_than_chain(images: tuple[tuple[int, ...], ...], states: tuple[int, ...]) -> None:
     """Both examples of checker plan 5.1: every pair is explicable, no one chain explains all."""
     case = Toy(images, "sum", states)
-    problem = cuts.Problem(tops=case.tops, meaning=case.meaning, states=states)
+    problem = Problem(tops=case.tops, meaning=case.meaning, states=states)
     assert cuts.pairwise(problem, Budget(10_000))[0] is Verdict.HOLDS
     assert cuts.chain(problem, Budget(10_000))[0] is Verdict.VIOLATED
 
 
 def test_a_budget_that_is_used_up_is_not_a_verdict() -> None:
-    problem = cuts.Problem(tops=(9,) * 6, meaning=sum, states=(0, 55, 54))
+    problem = Problem(tops=(9,) * 6, meaning=sum, states=(0, 55, 54))
     with pytest.raises(Exhausted):
         cuts.chain(problem, Budget(1_000))

@@ -7,9 +7,10 @@ from cvs.checker import cuts
 from cvs.checker.classify import _whole, states_of
 from cvs.checker.components import by_component, components_of
 from cvs.checker.meaning import DefinitionMeaning
+from cvs.checker.problem import Problem
 from cvs.checker.replay import replay
 from cvs.checker.signatures import check_record
-from cvs.checker.subject import Index
+from cvs.checker.subject import Index, Subject, problem_of
 from cvs.checker.verdict import Budget, Verdict
 from cvs.checker.verify import verify
 from tests.agree.test_checker_bulk import certified, damaged
@@ -31,16 +32,14 @@ def test_components_decide_what_the_whole_decides() -> None:
         states = _whole({key: states_of(r, check_record(r)) for key, r in records.items()})
         if lattice.size > 3_000:
             continue
-        problem = cuts.Problem(
-            tops=lattice.tops,
-            meaning=lambda cut, i=index, at=lattice: frozenset(i.meaning.view(at.base(cut)).items()),
-            states=tuple(state.value for state in states),
-        )
+        subject = Subject(view="v", granularity="view", key=None, states=states)
+        apart_problem = problem_of(subject, lattice, index, run)
+        problem = Problem(tops=lattice.tops, meaning=apart_problem.meaning, states=apart_problem.states)
         for claim, decide in (("weak", cuts.weak), ("strong", cuts.chain)):
-            whole, _ = decide(problem, Budget(10**7))
-            apart, witness = by_component(decide, lattice, index)(problem, Budget(10**7))
+            whole, _ = decide(problem, Budget(10**8))
+            apart, witness = by_component(decide)(apart_problem, Budget(10**8))
             assert apart is whole, (claim, name, events)
-            several = len(components_of(lattice, index)) > 1
+            several = len(components_of(apart_problem)) > 1
             count[claim, apart, several] += 1
             if apart is Verdict.HOLDS:
                 told = {"tops": problem.tops, "meaning": problem.meaning, "states": problem.states}
@@ -58,9 +57,7 @@ def test_many_records_are_decided_within_a_budget_the_whole_would_exhaust() -> N
     lattice = index.lattice(None)
     records = run.views["v"].records
     states = _whole({key: states_of(r, check_record(r)) for key, r in records.items()})
-    problem = cuts.Problem(
-        tops=lattice.tops, meaning=lambda _: None, states=tuple(state.value for state in states)
-    )
+    problem = problem_of(Subject(view="v", granularity="view", key=None, states=states), lattice, index, run)
     assert lattice.size > 100_000
-    verdict, _ = by_component(cuts.chain, lattice, index)(problem, Budget(60_000))
+    verdict, _ = by_component(cuts.chain)(problem, Budget(60_000))
     assert verdict is Verdict.HOLDS

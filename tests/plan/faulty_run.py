@@ -15,6 +15,7 @@ from typing import Any
 
 from cvs.checker import cuts as search
 from cvs.checker.meaning import DefinitionMeaning, frozen_row
+from cvs.checker.problem import Problem
 from cvs.checker.verdict import Budget, Cut, Verdict, Witness
 from cvs.checker.verify import verify
 from cvs.model.identity import key_identity
@@ -292,7 +293,7 @@ class _Case:
     ) -> Level:
         """Strong by the noted cuts, as the verifier re-checks; otherwise what the search can still prove."""
         states = tuple(value for _, value in seen)
-        problem = search.Problem(tops=self.tops, meaning=meaning, states=states)
+        problem = Problem(tops=self.tops, meaning=meaning, states=states)
         if search.converged(problem, Budget(STEPS_MAX))[0] is not Verdict.HOLDS:
             return Level.NOT_CONVERGED
         cuts = tuple(self.cut(self.run.cuts[epoch]) for epoch, _ in seen)

@@ -5,12 +5,15 @@ from typing import Any
 import pytest
 
 from cvs.checker.classify import Judgement, judge
+from cvs.checker.meaning import DefinitionMeaning
 from cvs.checker.reference import REFERENCES, absorbed_order
 from cvs.checker.replay import replay
 from cvs.checker.verdict import Verdict
 from cvs.errors import AssumptionError
 from cvs.history import events as ev
+from cvs.model.definitions import definition_to_json
 from tests.agree.problems import SUMS, Recorder
+from tests.stories.views import VIEWS
 
 
 def judged(events: list[Any], **options: Any) -> Judgement:
@@ -237,3 +240,22 @@ def test_a_verdict_of_each_reference(times: tuple[int, ...], verdicts: dict[str,
 def test_the_write_time_reference_needs_write_times() -> None:
     with pytest.raises(AssumptionError, match="has no write time"):
         REFERENCES["write-time"](replay(good(Recorder())))
+
+
+def test_a_joined_row_that_no_longer_shows_a_base_record_does_not_tear_the_view() -> None:
+    """k1 moves from s1 to s2; that s1 changes after that is nothing to it, whatever it once absorbed."""
+    run = Recorder()
+    run.named("run", definition_to_json(VIEWS["join"]))
+    run.base(1, {"k": 1, "z": 5}, table="s")
+    run.base(2, {"k": 2, "z": 6}, table="s")
+    run.base("k1", {"k": "k1", "x": 0, "y": 1})
+    run.write("k1", {"k": "k1", "y": 1, "z": 5}, [("k1", 0, 1), (1, 0, 1, "s")])
+    run.base("k1", {"k": "k1", "x": 0, "y": 2})
+    run.write("k1", {"k": "k1", "y": 2, "z": 6}, [("k1", 1, 2), (2, 0, 1, "s")])
+    run.base("k2", {"k": "k2", "x": 0, "y": 1})
+    run.base(1, {"k": 1, "z": 7}, table="s")
+    run.write("k2", {"k": "k2", "y": 1, "z": 7}, [("k2", 0, 1), (1, 0, 2, "s")])
+    for budget in (0, 10_000):
+        found = judge(replay(run.rest()), lambda _: DefinitionMeaning(VIEWS["join"]), budget=budget)
+        assert Verdict.VIOLATED not in {f.verdict for f in found.of("strong", "view")}, budget
+    assert found.of("strong", "view")[0].verdict is Verdict.HOLDS
