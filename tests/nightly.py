@@ -7,6 +7,7 @@ seed, commit, counts, seconds. No line, no claim.
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -32,6 +33,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "specs": ("tests/specs",),
     "crash": ("tests/campaigns",),
     "crash-three-nodes": ("tests/campaigns/nightly_variants.py::test_one_of_three_nodes_is_killed",),
+    "crash-cuts": ("tests/campaigns/nightly_variants.py::test_nodes_are_cut_apart",),
     "crash-clocks": ("tests/campaigns/nightly_variants.py::test_clocks_disagree_by_seconds",),
     "crash-rebuild": (
         "tests/campaigns/nightly_variants.py::test_views_are_right_however_often_a_rebuild_is_killed",
@@ -56,6 +58,7 @@ EXAMPLES = {
     "capture-differential": 50_000,
     "crash": 20,
     "crash-three-nodes": 12,
+    "crash-cuts": 12,
     "crash-clocks": 20,
     "agree": 20_000,
     "properties": 2_000,
@@ -96,11 +99,9 @@ def run(part: str, seed: int) -> dict[str, object]:
     command = [sys.executable, "-m", "pytest", "-rN", "--capture=tee-sys", *selection(part)]
     commit, clean = head(), not _dirty()  # as it is loaded, whatever is written meanwhile
     started = time.monotonic()
-    process = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
-    )
-    summary = (process.stdout.strip().splitlines() or ["no output"])[-1]
-    sys.stdout.write(process.stdout[-4000:])
+    exit_code, said = _pytest(command, environment)
+    summary = (said.strip().splitlines() or ["no output"])[-1]
+    sys.stdout.write(said[-4000:])
     return {
         "part": part,
         "seed": seed,
@@ -108,17 +109,30 @@ def run(part: str, seed: int) -> dict[str, object]:
         "clean": clean,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - started, 1),
-        "exit_code": process.returncode,
+        "exit_code": exit_code,
         "counts": {
             name: int(count) for count, name in re.findall(r"(\d+) (passed|failed|skipped|error)", summary)
         },
-        "notes": re.findall(rf"{NOTE}(.*)$", process.stdout, flags=re.MULTILINE),
+        "notes": re.findall(rf"{NOTE}(.*)$", said, flags=re.MULTILINE),
     }
 
 
 def head() -> str:
     """Return the commit that is checked out."""
     return subprocess.check_output(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, text=True).strip()
+
+
+def _pytest(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
+    """Run pytest; whoever ends us ends it too, and it ends what its tests have started."""
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            said, _ = process.communicate(timeout=SECONDS_MAX)
+        except BaseException:
+            process.send_signal(signal.SIGINT)
+            raise
+    return process.returncode, said
 
 
 def _dirty() -> str:
@@ -138,6 +152,7 @@ def main(arguments: list[str]) -> int:
     if arguments[0] not in PARTS:
         sys.stdout.write(f"nightly: no part {arguments[0]!r}; there are {', '.join(PARTS)}\n")
         return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     part = arguments[0]
     if part in SLICES:
         seeds = slices_left(part, int(os.environ.get("SEED", 0)), head(), lines)

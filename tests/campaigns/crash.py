@@ -19,6 +19,7 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.query import dict_factory
 
 from cvs.checker.verdict import Verdict
+from cvs.embedded.cluster import EmbeddedCluster
 from cvs.embedded.node import Node
 from cvs.history.codec import event_of
 from cvs.report.audit import judge_events
@@ -42,7 +43,7 @@ class Campaign:
     """Who runs, who is killed, and what was seen."""
 
     stage: Stage
-    nodes: list[Node]
+    cluster: EmbeddedCluster
     spark: bool = False
     incarnation: int = 1
     killed: Counter[str] = field(default_factory=Counter)
@@ -51,6 +52,11 @@ class Campaign:
     _down: set[str] = field(default_factory=set)
     _ended: threading.Event = field(default_factory=threading.Event)
     _keeper: threading.Thread = field(init=False)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes, each captured by a process of its own."""
+        return self.cluster.nodes
 
     def __enter__(self) -> "Campaign":
         self._running = {node.address: self.stage.capture_of(node.address) for node in self.nodes}
@@ -78,6 +84,8 @@ class Campaign:
         time.sleep(chance.random() * 1.5)
         if victim == "node":
             self._kill_node(chance.choice(self.nodes), chance)
+        elif victim == "cut":
+            self._cut(chance.choice(self.nodes), chance)
         elif victim == "tail":
             os.kill(self._running[chance.choice(self.nodes).address].pid, signal.SIGKILL)
         elif victim == "worker":
@@ -95,6 +103,12 @@ class Campaign:
         time.sleep(chance.random() * (1 if len(self.nodes) == 1 else 8))
         node.restart()
         self._down.remove(node.address)
+
+    def _cut(self, node: Node, chance: random.Random) -> None:
+        """Cut a node off from the others for a while; whom it answers still reach it, and it refuses or is silent."""
+        self.cluster.cut(node.number)
+        time.sleep(2 + chance.random() * 8)
+        self.cluster.heal(node.number)
 
     def _driver(self) -> Any:
         stage = self.stage
@@ -226,11 +240,11 @@ def verdicts(stage: Stage, *, reference: str = "writers") -> dict[tuple[str, str
 
 
 def run(
-    stage: Stage, nodes: list[Node], *, seed: int, kills: list[str], skew_seconds: float = 0.0
+    stage: Stage, cluster: EmbeddedCluster, *, seed: int, kills: list[str], skew_seconds: float = 0.0
 ) -> Campaign:
     """Kill in turn; `spark` among them switches the driver to Spark. At rest, everything written is shown."""
     chance = random.Random(seed)
-    campaign = Campaign(stage, nodes)
+    campaign = Campaign(stage, cluster)
     with campaign:
         campaign.live()
         load, readers = Load(stage, pause=PAUSE, seed=seed, skew_seconds=skew_seconds), Readers(stage)

@@ -6,6 +6,7 @@ One campaign of ten kills in CI; `make nightly PART=crash SEED=n` runs one of CV
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,15 +47,17 @@ def chosen(seed: int) -> list[str]:
 
 def test_every_view_is_strong_through_kills(tmp_path: Path) -> None:
     """Record by record and, in snapshots, as a whole; against the log of the base writers."""
-    survives(tmp_path, size=1, seed=SEED, kills=chosen(SEED) if NIGHTLY else IN_CI)
+    survives(tmp_path, seed=SEED, kills=chosen(SEED) if NIGHTLY else IN_CI)
 
 
-def survives(folder: Path, *, size: int, seed: int, kills: list[str], skew_seconds: float = 0.0) -> None:
+def survives(
+    folder: Path, *, seed: int, kills: list[str], size: int = 1, skew_seconds: float = 0.0, **options: Any
+) -> None:
     """Run one campaign on a cluster of its own and judge it; where clocks disagree, by the order of write times."""
-    with EmbeddedCluster(size=size, quick=True) as cluster:
+    with EmbeddedCluster(size=size, quick=True, **options) as cluster:
         address = ClusterAddress(contact_points=cluster.contact_points, port=cluster.native_port)
         with on_stage(folder, address, views=VIEWS + MORE, replicas=size) as stage:
-            campaign = run(stage, cluster.nodes, seed=seed, kills=kills, skew_seconds=skew_seconds)
+            campaign = run(stage, cluster, seed=seed, kills=kills, skew_seconds=skew_seconds)
             assert campaign.killed.total() == KILLS
             wrong = wrong_rows(address, stage)
             assert len(wrong) == 11
