@@ -2,13 +2,15 @@
 
 import hashlib
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
+from typing import Any
 
 from cvs.capture.changes import TableDefinition
 from cvs.errors import SpecificationError
-from cvs.model.stages import Plan
+from cvs.model.expressions import Column
+from cvs.model.stages import Plan, Typed
 from cvs.model.views import BaseTable
 from cvs.plan.maintenance import maintenance_plan
 from cvs.plan.sql import DeclaredView, parse_views
@@ -35,9 +37,21 @@ class Recipe:
 
     @cached_property
     def hash(self) -> str:
-        """Name plan and code: an epoch pinned under one name is not run under another (H4)."""
-        text = repr((self.plan, sorted(self.definitions.items()), self.delta_buckets, self.names, VERSION))
-        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+        """Name plan and code: an epoch pinned under one name is not run under another (H4).
+
+        A column that no view names is no part of it: it may be added in the middle of an epoch.
+        """
+        used = set(columns_in((self.plan.zones, self.plan.publications)))
+        bases = [(base, _read(base, used), self.definitions[base.name].id) for base in self.plan.bases]
+        kept = [(base.name, base.key, columns, identity) for base, columns, identity in bases]
+        return _digest(
+            (kept, self.plan.zones, self.plan.publications, self.delta_buckets, self.names, VERSION)
+        )
+
+    @cached_property
+    def exact(self) -> str:
+        """Name everything that a process makes ready."""
+        return _digest((self.hash, self.plan, sorted(self.definitions.items())))
 
     def program(self) -> Program:
         """Make the plan ready to run."""
@@ -60,12 +74,32 @@ class Recipe:
         return CassandraDoor(session, keyspace=self.names.keyspace, publications=publications)
 
 
+def columns_in(part: Any) -> Iterator[str]:
+    """Name every column that some part of a plan names."""
+    if isinstance(part, Column):
+        yield part.name
+    elif is_dataclass(part):
+        for one in fields(part):
+            yield from columns_in(getattr(part, one.name))
+    elif isinstance(part, tuple):
+        for one in part:
+            yield from columns_in(one)
+
+
+def _read(base: BaseTable, used: set[str]) -> Typed:
+    return tuple((name, kind) for name, kind in base.columns if name in used or name in base.key)
+
+
+def _digest(parts: object) -> str:
+    return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
+
+
 _made: dict[tuple[int, str], tuple[Program, CassandraDoor]] = {}
 
 
 def made(recipe: Recipe) -> tuple[Program, CassandraDoor]:
     """Return program and door of this process, made at the first call; never those of the process forked from."""
-    place = (os.getpid(), recipe.hash)
+    place = (os.getpid(), recipe.exact)
     if place not in _made:
         _made[place] = (recipe.program(), recipe.door(CassandraSession(recipe.address)))
     return _made[place]

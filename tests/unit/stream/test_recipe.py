@@ -1,0 +1,61 @@
+"""What an epoch is pinned under: plan and code, and no more of the base tables than views read."""
+
+from dataclasses import replace
+
+from msgspec import structs
+
+from cvs.capture.changes import Column, ColumnKind, TableDefinition, UserType
+from cvs.plan.maintenance import maintenance_plan
+from cvs.plan.sql import parse_views
+from cvs.store.session import ClusterAddress
+from cvs.stream.bases import base_table
+from cvs.stream.recipe import Recipe
+from cvs.stream.tables import Names
+
+ORDERS = TableDefinition(
+    id="one",
+    keyspace="shop",
+    name="orders",
+    columns=(
+        Column(name="id", type="int", kind=ColumnKind.PARTITION_KEY, position=0),
+        Column(name="region", type="text", kind=ColumnKind.REGULAR),
+        Column(name="amount", type="int", kind=ColumnKind.REGULAR),
+    ),
+)
+VIEW = "CREATE MATERIALIZED VIEW v.by_region AS SELECT region, SUM(amount) AS n FROM shop.orders {}GROUP BY region"
+
+
+def recipe(definition: TableDefinition = ORDERS, where: str = "") -> Recipe:
+    tables = {"shop.orders": base_table(definition)}
+    return Recipe(
+        plan=maintenance_plan(parse_views(VIEW.format(where), tables), tables),
+        definitions={"shop.orders": definition},
+        names=Names(keyspace="cvs"),
+        address=ClusterAddress(contact_points=("nowhere",), port=1),
+    )
+
+
+def with_columns(*columns: Column) -> TableDefinition:
+    return structs.replace(ORDERS, columns=(*ORDERS.columns[:2], *columns))
+
+
+def test_a_column_that_no_view_reads_may_come_in_the_middle_of_an_epoch() -> None:
+    """ALTER TABLE ADD, CREATE TYPE: the epoch that is pinned can still be run; what is ready is made anew."""
+    spare = Column(name="spare", type="text", kind=ColumnKind.REGULAR)
+    added = with_columns(ORDERS.columns[2], spare)
+    assert recipe(added).hash == recipe().hash
+    assert recipe(structs.replace(added, user_types=(UserType(name="t", fields=()),))).hash == recipe().hash
+    assert recipe(added).exact != recipe().exact
+
+
+def test_whatever_can_change_a_result_changes_the_name() -> None:
+    """Another type of a column that is read, another table of the same name, another view, another incarnation."""
+    wider = with_columns(Column(name="amount", type="bigint", kind=ColumnKind.REGULAR))
+    others = [
+        recipe(wider),
+        recipe(structs.replace(ORDERS, id="two")),
+        recipe(where="WHERE id > 3 "),
+        replace(recipe(), names=Names(keyspace="cvs", incarnation=2)),
+        replace(recipe(), delta_buckets=2),
+    ]
+    assert len({it.hash for it in [recipe(), *others]}) == 6
