@@ -1,6 +1,7 @@
 """Update programs on one real node: the bare test-and-set limit, COUNT against it, contention, epochs.
 
-    python bench/programs.py [--part limit|contention|epoch] [--seconds 4] [--out FILE.json] [--plot FILE.svg]
+    python bench/programs.py [--part limit|contention|epoch] [--seconds 4] [--out FILE.json]
+    python bench/programs.py --draw FILE.svg RESULTS.json...
 
 Every figure of one call comes from one node on one machine; compare ratios, not absolute times. The commit log is
 synced periodically (Cassandra's default): with group sync every test-and-set waits 40 ms whatever the program does.
@@ -11,6 +12,7 @@ import json
 import multiprocessing
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -41,7 +43,9 @@ COUNTED = """
 CREATE TABLE bench.r (k int PRIMARY KEY, x int, y int);
 CREATE MATERIALIZED VIEW bench.v AS SELECT x, COUNT(*) AS n FROM bench.r WHERE x IS NOT NULL GROUP BY x;
 """
-UPDATES_A_RECORD = 10
+EPOCH_RECORDS = 500
+PROCESSES_MAX = 8
+"""More managers than this are threads of so many processes: starting Python 64 times is not what is measured."""
 
 
 @dataclass(frozen=True)
@@ -102,25 +106,31 @@ def programmed(load: Load, store: CassandraStore) -> tuple[int, int, list[float]
     return number, manager.counts.rejected, latencies
 
 
-def work(load: Load, out: "multiprocessing.Queue", ready: Any) -> None:
-    session = CassandraSession(load.address)
+def work(loads: list[Load], out: "multiprocessing.Queue", ready: Any) -> None:
+    """Be some managers, each a thread of its own, with one session as a process has."""
+    session = CassandraSession(loads[0].address)
     store = CassandraStore(session, keyspace=KEYSPACE)
     session.driver  # noqa: B018 -- because connecting is not what is measured
     ready.wait()  # because processes start one after the other, and contention needs all of them
-    out.put((bare if load.what == "bare" else programmed)(load, store))
+    with ThreadPoolExecutor(max_workers=len(loads)) as threads:
+        for answer in threads.map(
+            lambda load: (bare if load.what == "bare" else programmed)(load, store), loads
+        ):
+            out.put(answer)
     session.close()
 
 
 def measured(address: ClusterAddress, what: str, managers: int, records: int, seconds: float) -> dict:
     context = multiprocessing.get_context("spawn")
     out = context.Queue()
-    ready = context.Barrier(managers)
+    processes = min(managers, PROCESSES_MAX)
+    ready = context.Barrier(processes)
     salt = f"{what}-{managers}-{records}"
     loads = [Load(address, what, m, records, seconds, salt) for m in range(managers)]
-    lives = [context.Process(target=work, args=(load, out, ready)) for load in loads]
+    lives = [context.Process(target=work, args=(loads[p::processes], out, ready)) for p in range(processes)]
     for life in lives:
         life.start()
-    answers = [out.get(timeout=seconds + 120) for _ in lives]
+    answers = [out.get(timeout=seconds + 120) for _ in loads]
     for life in lives:
         life.join()
     latencies = sorted(latency for _, _, some in answers for latency in some)
@@ -136,11 +146,12 @@ def measured(address: ClusterAddress, what: str, managers: int, records: int, se
     }
 
 
-def epochs(address: ClusterAddress, records: int, records_a_bucket: int, seconds: float) -> dict:
-    """COUNT per epoch: every record takes ten updates an epoch, combined; one test-and-set a bucket."""
+def epochs(address: ClusterAddress, records_a_bucket: int, updates: int, seconds: float) -> dict:
+    """COUNT per epoch: every record takes so many updates an epoch, combined; one test-and-set a bucket."""
+    records = EPOCH_RECORDS
     user = user_views(COUNTED)
     plan = maintenance_plan(user.views, user.tables, Choices(buckets=records // records_a_bucket))
-    names = Names(keyspace=f"bench_epochs_{records_a_bucket}")
+    names = Names(keyspace=f"bench_epochs_{records_a_bucket}_{updates}")
     session = CassandraSession(address)
     create(session, plan, names)
     door = CassandraDoor(session, keyspace=names.keyspace, publications={})
@@ -149,8 +160,8 @@ def epochs(address: ClusterAddress, records: int, records_a_bucket: int, seconds
     epoch, done, began = 0, 0, time.perf_counter()
     while time.perf_counter() - began < seconds:
         epoch += 1
-        start = epoch * records * UPDATES_A_RECORD
-        rows = [(start + i, i % records, i) for i in range(records * UPDATES_A_RECORD)]
+        start = epoch * records * updates
+        rows = [(start + i, i % records, i) for i in range(records * updates)]
         pin = Pin(epoch=epoch, first=epoch == 1)
         routed = zone.route({base.name: Bag((row, 1) for row in rows)}, first=pin.first)
         drive(zone_step(zone, names.state(zone.name), pin, routed), door)
@@ -161,6 +172,7 @@ def epochs(address: ClusterAddress, records: int, records_a_bucket: int, seconds
         "what": "epoch",
         "records": records,
         "records_a_bucket": records_a_bucket,
+        "updates_a_record": updates,
         "epochs": epoch,
         "per_second": round(done / took, 1),
         "seconds": {name: round(spent, 2) for name, spent in door.meter.seconds.items()},
@@ -170,42 +182,56 @@ def epochs(address: ClusterAddress, records: int, records_a_bucket: int, seconds
 PARTS = {
     "limit": [(what, m, 0) for m in (1, 4, 8) for what in ("bare", "cached", "reading")],
     "contention": [
-        *(("cached", m, r) for r in (1, 10, 100, 1000) for m in (1, 4, 16)),
-        *(("hasty", m, r) for r in (1, 10) for m in (4, 16)),
+        *(("cached", m, r) for r in (1, 10, 100, 1000) for m in (1, 4, 16, 64)),
+        *(("hasty", m, r) for r in (1, 10) for m in (4, 16, 64)),
     ],
     "epoch": [("bare", 8, 0), ("cached", 8, 0)],
 }
 
 
 def plotted(found: list[dict], path: Path) -> None:
-    """Draw throughput and refusals over the number of managers, a line for each number of records."""
+    """Draw the contention curve with and without back-off, and what combining brings."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    figure = Figure(figsize=(12, 3.4), layout="constrained")
+    *curves, bars = figure.subplots(1, 4)
+    columns = ("per_second", "refused_per_applied", "p99_ms")
     for axes, column, title in zip(
-        figure.subplots(1, 2),
-        ("per_second", "refused_per_applied"),
-        ("updates/s", "refusals an update"),
-        strict=True,
+        curves, columns, ("updates/s", "refusals an update", "p99, ms"), strict=True
     ):
         for what in ("cached", "hasty"):
             for records in (1, 10, 100, 1000):
                 line = [f for f in found if (f["what"], f["records"]) == (what, records)]
                 if line:
                     label = f"{records} records" + (", no back-off" if what == "hasty" else "")
-                    style = "--" if what == "hasty" else "-"
                     axes.plot(
                         [f["managers"] for f in line],
                         [f[column] for f in line],
-                        style,
+                        "--" if what == "hasty" else "-",
                         marker="o",
                         label=label,
                     )
         axes.set_xscale("log", base=2)
         axes.set_xlabel("managers")
         axes.set_title(title)
-    figure.axes[0].legend(fontsize=7)
+    curves[0].legend(fontsize=6)
+    curves[2].set_yscale("log")
+    combined(found, bars)
     figure.savefig(path)
+
+
+def combined(found: list[dict], axes: Any) -> None:
+    """Draw a bar for the per-entry rate and one for each way to combine."""
+    entry = [f["per_second"] for f in found if (f["what"], f.get("managers", 0)) == ("cached", 8)]
+    names, rates = (["per entry"], [max(entry)]) if entry else ([], [])
+    for line in found:
+        if line["what"] == "epoch":
+            names.append(f"{line['updates_a_record']} updates,\n{line['records_a_bucket']} a bucket")
+            rates.append(line["per_second"])
+    axes.barh(names, rates)
+    axes.set_xscale("log")
+    axes.set_title("combining: updates/s")
+    axes.tick_params(axis="y", labelsize=6)
 
 
 def main() -> None:
@@ -213,8 +239,12 @@ def main() -> None:
     parser.add_argument("--part", choices=sorted(PARTS), action="append")
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--plot", type=Path)
+    parser.add_argument("--draw", type=Path, nargs="+", help="a picture and the results it is made of")
     options = parser.parse_args()
+    if options.draw:
+        picture, *results = options.draw
+        plotted([run for file in results for run in json.loads(file.read_text())["runs"]], picture)
+        return
     found = []
     with EmbeddedCluster(size=1, commitlog_sync="periodic", heap="1G") as cluster:
         node = cluster.nodes[0]
@@ -232,13 +262,11 @@ def main() -> None:
                 found.append(measured(address, what, managers, records, options.seconds))
                 print(json.dumps(found[-1]), flush=True)
             if part == "epoch":
-                for records_a_bucket in (1, 50):
-                    found.append(epochs(address, 500, records_a_bucket, options.seconds))
+                for records_a_bucket, updates in ((1, 1), (1, 10), (50, 1), (50, 10)):
+                    found.append(epochs(address, records_a_bucket, updates, options.seconds))
                     print(json.dumps(found[-1]), flush=True)
         session.close()
     concluded(found)
-    if options.plot:
-        plotted(found, options.plot)
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         machine = {"cores": os.cpu_count(), "load": os.getloadavg()}
@@ -255,7 +283,10 @@ def concluded(found: list[dict]) -> None:
     for line in found:
         if line["what"] == "epoch" and ("cached", 8) in own:
             ratio = line["per_second"] / own["cached", 8]
-            print(f"per epoch, {line['records_a_bucket']} records a bucket: {ratio:.1f} times per entry")
+            combining = (
+                f"{line['updates_a_record']} updates a record, {line['records_a_bucket']} records a bucket"
+            )
+            print(f"per epoch, {combining}: {ratio:.1f} times per entry")
 
 
 if __name__ == "__main__":

@@ -16,22 +16,30 @@ is judged is what a reader could have seen.
 
 import json
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Protocol
 
 from cvs.errors import AssumptionError, SpecificationError
 from cvs.model.levels import Level
+from cvs.model.recompute import recompute
 from cvs.programs.machine import Entry, Key, Row
 from cvs.simulate.faulty_store import State
 from cvs.simulate.scheduler import CALM
 from cvs.simulate.world import Scenario, Timeline, World
 from cvs.store.port import PartitionId
 from cvs.suite.classes import CLASSES, ViewClass, view_class
-from cvs.suite.judged import judged, view_of
+from cvs.suite.judged import form, judged, view_of
 from cvs.suite.reports import Report
+from cvs.suite.shrinking import cuts
 from cvs.suite.strategies import FaultSet, scenario
+
+RESTARTS = 0.15
+"""How often an instance restarts, of all moves."""
+
+CUTS_MAX = 300
+"""Runs that making the worst one smaller may cost."""
 
 REDELIVERED_MAX = 3
 """Entries of a stream that come again after a restart: what a checkpoint was behind."""
@@ -101,7 +109,17 @@ class LineMaintainer:
                 where=json.dumps(message),
                 next_step="it must answer every message with one line of JSON",
             )
-        answer: dict[str, Any] = json.loads(line)
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            answer = None
+        wanted = "row" if "read" in message else "ok"
+        if not isinstance(answer, dict) or wanted not in answer:
+            raise AssumptionError(
+                f'the maintainer answered {line.strip()[:80]!r}, which has no "{wanted}"',
+                where=json.dumps(message),
+                next_step='answer {"row": {..} or null} to a read and {"ok": true} to all else; print nothing more',
+            )
         return answer
 
 
@@ -114,9 +132,21 @@ class Watched:
     shown: list[State] = field(default_factory=list)
 
 
+Move = tuple[int, int | None]
+"""An instance, and how many entries it goes back as it restarts; None: it applies its next entry."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What a run is made of: base rows, and who does what; what the moves leave over is applied in order."""
+
+    made: Scenario
+    moves: tuple[Move, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
-    """The lowest levels over all runs, and the seed and words of the run that showed the lowest."""
+    """The lowest levels over all runs, the seed that showed the lowest, and the words of its smallest such run."""
 
     runs: int
     record: Level
@@ -132,15 +162,57 @@ def examine(
     shape = view_class(view)
     record = whole = Level.COMPLETE
     worst = seed
-    words: tuple[str, ...] = ("no run below complete",)
     for number in range(seed, seed + runs):
-        watched, told = _driven(instances, shape, number, updates)
-        judgement = judged(watched, shape)
+        judgement = judged(
+            _driven(instances, shape, _drawn(shape, len(instances), number, updates))[0], shape
+        )
         if judgement.view.rank < whole.rank:
             whole = judgement.view
         if judgement.record.rank < record.rank:
-            record, worst, words = judgement.record, number, tuple(told)
+            record, worst = judgement.record, number
+    words: tuple[str, ...] = ("no run below complete",)
+    if record is not Level.COMPLETE:
+        words = _smallest(instances, shape, _drawn(shape, len(instances), worst, updates), record)
     return Examination(runs=runs, record=record, view=whole, seed=worst, words=words)
+
+
+def _smallest(instances: Sequence[Maintainer], shape: ViewClass, run: Run, level: Level) -> tuple[str, ...]:
+    """Cut moves and base rows as long as the run is no better; return what happens in what is left."""
+    tries, progress = 0, True
+    while progress and tries < CUTS_MAX:
+        progress = False
+        for candidate in _smaller(run):
+            tries += 1
+            if judged(_driven(instances, shape, candidate)[0], shape).record.rank <= level.rank:
+                run, progress = candidate, True
+                break
+            if tries == CUTS_MAX:
+                break
+    watched, told = _driven(instances, shape, run)
+    return (*told, *_wrong(watched, shape))
+
+
+def _smaller(run: Run) -> Iterator[Run]:
+    for moves in cuts(run.moves):
+        yield replace(run, moves=tuple(moves))
+    for writes in cuts(run.made.writes):
+        yield replace(run, made=replace(run.made, writes=tuple(writes)))
+    for initial in cuts(run.made.initial):
+        yield replace(run, made=replace(run.made, initial=tuple(initial)))
+
+
+def _wrong(watched: Watched, shape: ViewClass) -> Iterator[str]:
+    """Say which view records are not those of the base at the end."""
+    if shape.record_key is not None:
+        return
+    base: dict[str, list[Row]] = {table: [] for table in shape.domains}
+    for (table, _), line in watched.timelines.items():
+        base[table] += [row for row in line.rows[-1:] if row is not None]
+    right = recompute(shape.definition, base, shape.tables)
+    last = {partition.key: row for partition, row in watched.shown}
+    for key in dict.fromkeys([*right, *last]):
+        if (last.get(key) and form(last[key] or {})) != (right.get(key) and form(right[key])):
+            yield f"at the end view record {list(key)} shows {last.get(key)}; the view of the base has {right.get(key)}"
 
 
 def examined_command(
@@ -161,7 +233,11 @@ def examined_command(
         f"{view} by {' '.join(command)}: {found.runs} runs with restarts and redelivery",
         f"{record}; of the whole view: {found.view.value}",
     ]
-    lines += [] if met else ["", f"run of seed {found.seed}:", *(f"  {line}" for line in found.words)]
+    lines += (
+        []
+        if met
+        else ["", f"the smallest such run (of seed {found.seed}):", *(f"  {line}" for line in found.words)]
+    )
     result = {
         "view": view,
         "runs": found.runs,
@@ -174,13 +250,28 @@ def examined_command(
     return Report(met=met, lines=tuple(lines), result=result)
 
 
-def _driven(
-    instances: Sequence[Maintainer], shape: ViewClass, seed: int, updates: int
-) -> tuple[Watched, list[str]]:
+def _drawn(shape: ViewClass, instances: int, seed: int, updates: int) -> Run:
+    """Draw base rows and moves of one seed."""
     random = Random(seed)  # noqa: S311 -- because chance is replayed, not secret
-    faults = FaultSet(name="", faults=CALM, managers=len(instances), streams=len(instances))
+    faults = FaultSet(name="", faults=CALM, managers=instances, streams=instances)
     made, _ = scenario(shape, shape.variants[0], faults, random, updates=updates)
-    world = _written(made)
+    lengths = [len(log) for log in _written(made).logs]
+    positions = [0] * instances
+    moves: list[Move] = []
+    while any(p < length for p, length in zip(positions, lengths, strict=True)):
+        number = random.randrange(instances)
+        if random.random() < RESTARTS:
+            back = random.randint(0, REDELIVERED_MAX)
+            positions[number] = max(0, positions[number] - back)
+            moves.append((number, back))
+        elif positions[number] < lengths[number]:
+            positions[number] += 1
+            moves.append((number, None))
+    return Run(made=made, moves=tuple(moves))
+
+
+def _driven(instances: Sequence[Maintainer], shape: ViewClass, run: Run) -> tuple[Watched, list[str]]:
+    world = _written(run.made)
     watched = Watched(timelines=world.timelines)
     told: list[str] = []
     look = _looker(instances, watched, _keys(shape, world))
@@ -188,11 +279,11 @@ def _driven(
     for instance in instances[1:]:
         instance.restart()
     positions = [0] * len(instances)
-    while any(p < len(log) for p, log in zip(positions, world.logs, strict=True)):
-        number = random.randrange(len(instances))
-        if random.random() < 0.15:
+    left: list[Move] = [(n, None) for n, log in enumerate(world.logs) for _ in log]
+    for number, back in (*run.moves, *left):
+        if back is not None:
             instances[number].restart()
-            positions[number] = max(0, positions[number] - random.randint(0, REDELIVERED_MAX))
+            positions[number] = max(0, positions[number] - back)
             told.append(f"instance {number} restarts; its stream goes on from entry {positions[number] + 1}")
             continue
         if positions[number] == len(world.logs[number]):

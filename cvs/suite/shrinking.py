@@ -59,14 +59,14 @@ def _smaller_views(story: ViewStory) -> Iterator[ViewStory]:
 def _shorter(story: Some) -> Iterator[Some]:
     """Yield the story with a part of its schedule, of its base updates or of its initial rows gone."""
     world: Any = story.scenario  # because both kinds of scenario have these three
-    for schedule in _cuts(story.schedule):
+    for schedule in cuts(story.schedule):
         yield replace(story, schedule=tuple(schedule))
     for name in ("writes", "initial"):
-        for part in _cuts(getattr(world, name)):
+        for part in cuts(getattr(world, name)):
             yield replace(story, scenario=replace(world, **{name: tuple(part)}))
 
 
-def _cuts(whole: Sequence[Any]) -> Iterator[list[Any]]:
+def cuts(whole: Sequence[Any]) -> Iterator[list[Any]]:
     """Yield the sequence without one of its parts, large parts first."""
     size = len(whole)
     while size:

@@ -116,6 +116,9 @@ def test_the_command_judges_a_maintainer_in_another_language(capsys, tmp_path):
     out = capsys.readouterr().out
     assert "lowest level of a view record: not_converged, expected strong" in out
     assert "restarts; its stream goes on" in out
+    told = out.split("the smallest such run")[1].splitlines()[1:]
+    assert len(told) == 6, "an insert, a restart, the insert again: nothing is left to cut"
+    assert "shows {'x': 'a', 'n': 2}; the view of the base has {'x': 'a', 'n': 1}" in told[-1]
     assert run([*arguments, "--runs", "10", "--expect", "not_converged", "--json"]) == ExitCode.MET
     assert json.loads(capsys.readouterr().out)["result"]["record"] == "not_converged"
     assert run([*arguments[:-1], "splendid"]) == ExitCode.USAGE
@@ -126,5 +129,18 @@ def test_a_maintainer_that_stops_answering_is_refused():
     try:
         with pytest.raises(AssumptionError):
             maintainer.restart()
+    finally:
+        maintainer.close()
+
+
+@pytest.mark.parametrize("says", ['{"ok": true}', '{"row": null}', "hello", "[1]"])
+def test_a_maintainer_that_answers_something_else_is_refused(says):
+    """Every answer is the same line, so a read or anything else is not answered."""
+    maintainer = LineMaintainer(
+        [sys.executable, "-c", f"import sys\nfor _ in sys.stdin: print({says!r}, flush=True)"]
+    )
+    try:
+        with pytest.raises(AssumptionError, match="has no"):
+            examine([maintainer], view="count", runs=3)
     finally:
         maintainer.close()
