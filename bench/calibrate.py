@@ -42,6 +42,8 @@ from tests.plan.programs_run import ProgramsRun
 
 BUCKETS = 64
 MANY = 100
+EDGES = 20
+APART = Choices(share=False, merge_zones=False)
 SECONDS = 1.5
 ROUNDS = 4  # and one before them that warms up and is thrown away
 TABLE = BaseTable(
@@ -147,6 +149,7 @@ class Calibration:
             test_and_set=set_one - row + read_one,  # because each follows a read of its bucket
             published_row=self.spent(self.published_rows),
             compute_row=compute_ms(),
+            edge_row=edge_ms(),
             machine=f"{os.cpu_count()} cores, one node, {platform.platform()}, Python {platform.python_version()}",
         )
 
@@ -165,6 +168,20 @@ def compute_ms() -> float:
     run.epoch({TABLE.name: Counter({**dict.fromkeys(new, 1), **dict.fromkeys(rows, -1)})})
     # Both sides of the join and the group take the old and the new row: 3 x 2 in; the join shows 2 x 2.
     return (time.process_time() - before) * 1000 / (len(rows) * 10)
+
+
+def edge_ms() -> float:
+    """Return what an edge takes a row that it does not let through."""
+    text = "".join(
+        f"CREATE MATERIALIZED VIEW calibrate.v{n} AS SELECT COUNT(*) AS n FROM t WHERE g >= {n} AND total < -{n + 1};"
+        for n in range(EDGES)
+    )
+    run = ProgramsRun(maintenance_plan(parse_views(text, [TABLE], keyspace="calibrate"), [TABLE], APART))
+    rows = [(n, n % 500, n * 7 % 4000, f"note {n}") for n in range(4000)]
+    run.epoch({TABLE.name: Counter(rows[:1])})
+    before = time.process_time()
+    run.epoch({TABLE.name: Counter(rows[1:])})
+    return (time.process_time() - before) * 1000 / (len(rows) * EDGES)
 
 
 class OnNode:

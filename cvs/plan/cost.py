@@ -146,6 +146,8 @@ class _Estimate:
         for publication in self.plan.publications:
             for base, count in self.entering(publication.inputs).items():
                 publish[base] += count / CHANGES_AN_UPDATE * self.weights.published_row
+            for base, count in self.offered(publication.inputs).items():
+                publish[base] += count * self.weights.edge_row
         per_update = {
             base: self.weights.delta_row + publish[base] + sum(s.ms.get(base, 0.0) for s in found)
             for base in self.bases
@@ -181,11 +183,13 @@ class _Estimate:
         ]
 
     def stage(self, stage: Stage, work: _Work, rounds: Mapping[str, float], times: int) -> StageCost:
+        offered = self.offered(inputs(stage))
         ms = {
             base: work.written[base] * self.weights.state_row
             + work.looked[base] * self.weights.read_row * times
             + rounds.get(base, 0.0) * self.weights.test_and_set
             + (count + work.output[base]) * self.weights.compute_row * times
+            + offered[base] * self.weights.edge_row
             for base, count in work.changes.items()
         }
         return StageCost(
@@ -225,6 +229,14 @@ class _Estimate:
             share = self.share(edge)
             for base, count in self.changes[edge.source].items():
                 total[base] = total.get(base, 0.0) + count * share
+        return total
+
+    def offered(self, edges: tuple[Edge, ...]) -> dict[str, float]:
+        """Return changes an update of each base table brings to some edges, whether or not they let them through."""
+        total: dict[str, float] = {}
+        for edge in edges:
+            for base, count in self.changes[edge.source].items():
+                total[base] = total.get(base, 0.0) + count
         return total
 
     def rows_in(self, edges: tuple[Edge, ...]) -> float:

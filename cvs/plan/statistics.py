@@ -31,6 +31,7 @@ class Weights:
     test_and_set: float = 0.60
     published_row: float = 0.21
     compute_row: float = 0.01
+    edge_row: float = 0.002
     machine: str = "2 cores, 24 GiB, one node, Cassandra 5.0.8"
 
     @classmethod
