@@ -57,8 +57,6 @@ EXAMPLES = {
     "contention": 5,
     "capture-differential": 50_000,
     "crash": 20,
-    "crash-three-nodes": 12,
-    "crash-cuts": 12,
     "crash-clocks": 20,
     "agree": 20_000,
     "properties": 2_000,
