@@ -17,6 +17,7 @@ from cassandra.query import dict_factory
 
 from cvs.capture.schema import QUERIES
 from cvs.errors import StoreError
+from cvs.store.session import ClusterAddress, refusal, tls_context
 
 DRIVER_FAULTS = (NoHostAvailable, OperationTimedOut, ConnectionException, DriverException)
 FULL_ALARM = 0.7  # of cdc_total_space: time to act before the node does
@@ -85,10 +86,12 @@ def fullness(settings: NodeSettings, taken: int) -> str:
 class NodeConnection:
     """A CQL connection to one node."""
 
-    def __init__(self, address: str, port: int, *, username: str = "", password: str = "") -> None:
-        """Remember where the node is; connect at the first question."""
+    def __init__(self, address: str, port: int, *, entry: ClusterAddress | None = None) -> None:
+        """Remember where the node is; connect at the first question. `entry`: its cluster's user and TLS."""
         self._address, self._port = address, port
-        self._auth = PlainTextAuthProvider(username, password) if username else None
+        user = entry.username if entry else ""
+        self._auth = PlainTextAuthProvider(user, entry.password) if entry and user else None
+        self._tls = tls_context(entry) if entry else None
         self._cluster: Any = None
         self._session: Any = None
 
@@ -125,11 +128,12 @@ class NodeConnection:
             return list(self._session.execute(query))
         except DRIVER_FAULTS as fault:
             self.close()
+            why, mend = refusal(fault, tls=self._tls is not None)
             raise StoreError(
-                f"the node does not answer: {fault}",
+                f"the node does not answer: {why}",
                 where=f"{self._address}:{self._port}",
-                next_step="capture runs beside its own node: is it up, is this its native address?",
-            ) from fault
+                next_step=f"capture runs beside its own node, at its native address; {mend}",
+            ) from None  # because the driver's message may repeat what was sent
 
     def _connect(self) -> None:
         profile = ExecutionProfile(
@@ -139,6 +143,7 @@ class NodeConnection:
             [self._address],
             port=self._port,
             auth_provider=self._auth,
+            ssl_context=self._tls,
             execution_profiles={EXEC_PROFILE_DEFAULT: profile},
         )
         self._session = self._cluster.connect()

@@ -6,7 +6,7 @@
     debezium+kafka://HOST:PORT/PREFIX?cql=HOST[:PORT]       topics of Debezium's Cassandra connector (`debezium.py`)
 
 The last two do not say what tables are like: any node of the cluster is asked, as CVS_CLUSTER_USERNAME with
-CVS_CLUSTER_PASSWORD if they are set.
+CVS_CLUSTER_PASSWORD, with the TLS of CVS_CLUSTER_CA_FILE, if they are set.
 """
 
 import os
@@ -22,6 +22,7 @@ from cvs.capture.outbox import Outbox
 from cvs.capture.schema import SYSTEM_KEYSPACES, SchemaBook
 from cvs.capture.topics import TopicsFeed
 from cvs.errors import SpecificationError
+from cvs.store.session import ClusterAddress
 
 CQL_PORT = 9042
 
@@ -58,8 +59,10 @@ def open_feed(name: str) -> AnyFeed:
 def _definitions(node: str) -> Mapping[str, TableDefinition]:
     """Ask a node for all tables of users."""
     host, _, port = node.partition(":")
-    user, password = (os.environ.get(f"CVS_CLUSTER_{name}", "") for name in ("USERNAME", "PASSWORD"))
-    connection = NodeConnection(host, int(port or CQL_PORT), username=user, password=password)
+    names = ("username", "password", "ca_file", "certificate_file", "key_file")
+    told = {name: os.environ.get(f"CVS_CLUSTER_{name.upper()}", "") for name in names}
+    entry = ClusterAddress(contact_points=(host,), **told)  # type: ignore[arg-type]  # because all are texts
+    connection = NodeConnection(host, int(port or CQL_PORT), entry=entry)
     book = SchemaBook()
     try:
         book.load(connection.schema())

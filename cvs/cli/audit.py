@@ -1,25 +1,31 @@
 """`cvs audit`: which consistency a recorded run really had."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from cvs.checker.verdict import NOTHING
+from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json, talk
 from cvs.errors import ExitCode, SpecificationError
-from cvs.report.audit import BUDGET, audit, require_levels
+from cvs.report.audit import BUDGET, audit, audit_events, require_levels
 from cvs.report.summary import Document, difference, summarize
 from cvs.report.text import screen
+from cvs.sidecar.recordings import history_of_recording, is_recording, note_levels
 
 
 @click.command(
     help="""Judge a recorded run: linearizability, converged, weak, strong, complete; each with evidence.
 
     RUN is a history of ours (files of all its processes, or a folder), or one history of another system:
-    Jepsen EDN or console log, elle-cli JSON, Porcupine's logs.
+    Jepsen EDN or console log, elle-cli JSON, Porcupine's logs. The folder into which `cvs run` records ([recording])
+    is a RUN too: the cluster of the settings says what its views are and what was there before its first epoch.
 
     \b
-    Example:
+    Examples:
       cvs audit run.ndjson --expect strong
+      cvs audit /var/lib/cvs/runs --expect strong --settings /etc/cvs/cvs.toml
     """
 )
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
@@ -45,6 +51,7 @@ from cvs.report.text import screen
     "--engine", default="local", show_default=True, help="local, or spark: parts of any size in tasks."
 )
 @click.option("--master", default="local[2]", show_default=True, help="Spark master, with --engine spark.")
+@settings_option
 @click.option("--diff", is_flag=True, help="Compare the verdicts of two runs.")
 @json_option
 def command(
@@ -60,13 +67,14 @@ def command(
     budget: int,
     engine: str,
     master: str,
+    settings_file: str | None,
     diff: bool,
     as_json: bool,
 ) -> int:
     """Judge, print, and leave with the code of the verdict."""
     wanted = (("record", expect), ("view", expect_view), ("snapshots", expect_snapshots))
     expected = {granularity: level for granularity, level in wanted if level}
-    options: dict[str, object] = {
+    options: dict[str, Any] = {
         "expected": expected,
         "views": views or None,
         "reference": reference,
@@ -79,10 +87,12 @@ def command(
         raise SpecificationError(f"no engine is called {engine!r}", next_step="local or spark")
     if engine == "spark" and (start, end) != (None, None):
         raise SpecificationError("the Spark engine judges whole runs", next_step="--engine local")
-    if engine == "spark":
+    if is_recording(runs):
+        document = _recording(runs, options, settings_file=settings_file, engine=engine)
+    elif engine == "spark":
         document = _on_spark(runs, expected, reference=reference, budget=budget, master=master, views=views)
     else:
-        document, _ = audit(runs, **options)  # type: ignore[arg-type]
+        document, _ = audit(runs, **options)
     code = ExitCode(document["exit_code"])
     if as_json:
         print_json("audit", document, exit_code=code)
@@ -90,6 +100,31 @@ def command(
         text = screen(document, paths=" ".join(map(str, runs)), finding=finding)
         console().print(text, markup=False)
     return code
+
+
+def _recording(
+    runs: tuple[Path, ...], options: dict[str, Any], *, settings_file: str | None, engine: str
+) -> Document:
+    """Judge what a sidecar recorded, by the base time-line that it absorbed: it knows no other."""
+    if engine == "spark" or options["reference"] not in ("writers", "absorbed"):
+        raise SpecificationError(
+            "a recording is judged here, by the base time-line that its pipeline absorbed",
+            next_step="cvs convert RUN --to run.ndjson, then cvs audit run.ndjson",
+        )
+    settings = read_settings(settings_file)
+    with talk().status("reading the recording and what DELTA holds"):
+        found = history_of_recording(settings, runs)
+    earlier = f"; {found.left_out} recorded epochs before are not judged" if found.left_out else ""
+    talk().print(f"epochs {found.first} to {found.last}{earlier}", markup=False)
+    files = [
+        {"file": str(run), "epochs": [found.first, found.last], "left_out": found.left_out} for run in runs
+    ]
+    document, judgement = audit_events(found.events, files=files, **{**options, "reference": "absorbed"})
+    levels = {view: judgement.level("record", view) for view in judgement.run.views}
+    decided = {view: it.proved for view, it in levels.items() if NOTHING not in (it.proved, it.not_refuted)}
+    refuted = {view: NOTHING for view, it in levels.items() if it.not_refuted == NOTHING}
+    note_levels(settings, decided | refuted, found)
+    return document
 
 
 def _on_spark(
@@ -123,10 +158,10 @@ def _on_spark(
     return summarize(judgement, [{"file": str(run)} for run in runs], expected)
 
 
-def _diff(runs: tuple[Path, ...], options: dict[str, object], *, as_json: bool) -> int:
+def _diff(runs: tuple[Path, ...], options: dict[str, Any], *, as_json: bool) -> int:
     if len(runs) != 2:
         raise SpecificationError("--diff takes two runs", next_step="cvs audit --diff A B")
-    one, other = (audit([run], **options)[0] for run in runs)  # type: ignore[arg-type]
+    one, other = (audit([run], **options)[0] for run in runs)
     lines = difference(one, other)
     code = ExitCode.VIOLATED if lines else ExitCode.MET
     if as_json:

@@ -9,16 +9,17 @@ import click
 from cvs.capture.node import NodeConnection
 from cvs.capture.opening import open_feed
 from cvs.capture.runner import Capture, Status
+from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import json_option, print_json, talk
 from cvs.errors import SpecificationError
+from cvs.sidecar.views import cluster_address
 
 
 @click.command(name="capture")
 @click.option("--feed", "name", required=True, help="A folder, or kafka://host:port/topic.")
 @click.option("--node", "address", default="127.0.0.1", show_default=True, help="CQL address of the node.")
 @click.option("--port", type=int, default=9042, show_default=True, help="CQL port of the node.")
-@click.option("--username", default="", help="CQL user; the password comes from CVS_CLUSTER_PASSWORD.")
-@click.option("--password", envvar="CVS_CLUSTER_PASSWORD", default="", hidden=True)
+@settings_option
 @click.option("--cdc-raw", type=click.Path(path_type=Path), default=None, help="The node's cdc_raw folder.")
 @click.option("--stream", default="", help="Name of the stream; the node's host id by default.")
 @click.option("--table", "tables", multiple=True, help="Only keyspace.table; all tables WITH cdc by default.")
@@ -31,8 +32,7 @@ def command(
     name: str,
     address: str,
     port: int,
-    username: str,
-    password: str,
+    settings_file: str | None,
     cdc_raw: Path | None,
     stream: str,
     tables: tuple[str, ...],
@@ -46,7 +46,7 @@ def command(
 
     Runs on the node's own machine, one process a node. It may be killed at any moment: the next one goes on
     where the feed ends. Consumed segments are deleted from cdc_raw, so the node's limit is never reached
-    while it runs.
+    while it runs. User, password and TLS are those of [cluster] in the settings.
 
     A node that left (decommissioned, or dead and replaced) and is stopped: capture the rest of its folder with
     --last, asking any other node for the schema; then no reader waits for its stream any more. If its disk is
@@ -62,7 +62,7 @@ def command(
             "--last is about a node that cannot be asked", next_step="name its --stream and its --cdc-raw"
         )
     feed = open_feed(name)
-    connection = NodeConnection(address, port, username=username, password=password)
+    connection = NodeConnection(address, port, entry=cluster_address(read_settings(settings_file)))
     wanted = (lambda definition: definition.capture and definition.full_name in tables) if tables else None
     capture = Capture(
         connection, feed, stream=stream, folder=cdc_raw, eager=eager, delete=not keep, wanted=wanted

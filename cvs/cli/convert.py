@@ -8,11 +8,13 @@ from typing import Any
 import click
 
 from cvs.checker.export import jepsen_edn
+from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json
 from cvs.errors import HistoryError, SpecificationError
 from cvs.history import codec, merge, parquet, validate
 from cvs.history.checkpoint import rolled
 from cvs.history.redact import redacted
+from cvs.sidecar.recordings import history_of_recording, is_recording
 
 PARQUET_MAGIC = b"PAR1"
 
@@ -22,11 +24,13 @@ PARQUET_MAGIC = b"PAR1"
 
     RUN are the files of one run's processes (NDJSON, plain or gzip or zstd, or Parquet), or a folder of them.
     The form of the output follows its name: .ndjson, .ndjson.gz, .ndjson.zst, .parquet, or .edn (the test-and-sets
-    as Jepsen's registers, for Knossos and Elle); without --to the histories are only checked.
+    as Jepsen's registers, for Knossos and Elle); without --to the histories are only checked. The folder into which
+    `cvs run` records becomes a history that can be judged anywhere, with the cluster of the settings.
 
     \b
-    Example:
+    Examples:
       cvs convert run/history --to run.parquet
+      cvs convert /var/lib/cvs/runs --to run.ndjson.zst --settings /etc/cvs/cvs.toml
     """
 )
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
@@ -36,6 +40,7 @@ PARQUET_MAGIC = b"PAR1"
 @click.option(
     "--redact", "key_file", type=click.Path(path_type=Path), help="Hide values with this secret key."
 )
+@settings_option
 @json_option
 def command(
     runs: tuple[Path, ...],
@@ -43,11 +48,16 @@ def command(
     forgive_torn: bool,
     roll: bool,
     key_file: Path | None,
+    settings_file: str | None,
     as_json: bool,
 ) -> None:
     """Read, check, change, write."""
-    files = [file for run in runs for file in _files(run)]
-    contents = [_read(file) for file in files]
+    if is_recording(runs):
+        files = [runs[0]]
+        contents = [codec.history_bytes(history_of_recording(read_settings(settings_file), runs).events)]
+    else:
+        files = [file for run in runs for file in _files(run)]
+        contents = [_read(file) for file in files]
     checked = [_checked(file, data) for file, data in zip(files, contents, strict=True)]
     events, between = merge.merged(checked)
     complaints = validate.Checked(file="between files", complaints=between)

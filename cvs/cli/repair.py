@@ -21,7 +21,8 @@ def command(view: str, settings_file: str | None, wait_s: float, as_json: bool) 
     """Verify a view, let the running pipeline show it anew if rows stay wrong, and verify it again.
 
     Heals rows of the view's table that were changed, deleted or invented by others, at whatever write time, while
-    writers go on. Exit code 1 if rows are wrong even so: then what the view was computed from is wrong.
+    writers go on. If rows are wrong even so, changes of base tables were missed: these are read again and what the
+    pipeline does not know goes into the feed, which must be at hand. Exit code 1 if that did not help either.
 
     \b
     cvs repair shop.orders_by_region
@@ -35,6 +36,9 @@ def command(view: str, settings_file: str | None, wait_s: float, as_json: bool) 
         print_json("repair", msgspec.to_builtins(done, enc_hook=str, str_keys=True), exit_code=code)
         return code
     before, after = len(done.before.differences), done.after
+    missed = ", ".join(f"{count} rows of {table}" for table, count in done.corrected.items() if count)
+    if missed:
+        console().print(f"read again and corrected: {missed}", markup=False)
     if after is None:
         console().print(f"{declared.name}: every row is right, nothing was done", markup=False)
     elif done.healed:

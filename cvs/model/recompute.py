@@ -4,7 +4,7 @@ Everything else in cvs is judged by this, so it follows the definitions and noth
 it against DuckDB.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from cvs.errors import AssumptionError
 from cvs.model.aggregates import aggregate
@@ -39,10 +39,11 @@ def recompute(view: ViewDefinition, base: Base, tables: Tables | None = None) ->
     """Return the view records over a base state, by view key.
 
     `tables` gives columns to rows that lack them (null) and to tables without rows; only a view that shows
-    columns of a scan without naming them needs it.
+    columns of a scan without naming them needs it. Rows are taken one by one where nothing needs all of them at
+    once, so `base` may give rows that are still being read; it is asked for them once a scan.
     """
     records: dict[Key, dict[str, Value]] = {}
-    for row in bag(view.relation, base, tables):
+    for row in _rows(view.relation, base, tables):
         key = key_identity(row.get(column) for column in view.key)
         if key in records:
             raise AssumptionError(
@@ -68,71 +69,81 @@ def recompute_all(
 
 def bag(relation: Relation, base: Base, tables: Tables | None = None) -> Rows:
     """Return all rows of a relation, equal rows as often as they occur."""
+    return list(_rows(relation, base, tables))
+
+
+def _rows(relation: Relation, base: Base, tables: Tables | None) -> Iterable[dict[str, Value]]:
     match relation:
         case Scan():
             return _scan(relation, base, tables or {})
         case Select():
-            keep = compile_predicate(relation.predicate)
-            return [row for row in bag(relation.source, base, tables) if keep(row)]
+            return filter(compile_predicate(relation.predicate), _rows(relation.source, base, tables))
         case Project():
-            return _project(relation.columns, bag(relation.source, base, tables))
+            return _project(relation.columns, _rows(relation.source, base, tables))
         case Distinct():
-            return _once(bag(relation.source, base, tables))
+            return _once(_rows(relation.source, base, tables))
         case Aggregate():
-            return _aggregate(relation, bag(relation.source, base, tables))
+            return _aggregate(relation, _rows(relation.source, base, tables))
         case Join():
             return _join(relation, base, tables)
         case SetOperation():
             return _set_operation(relation, base, tables)
         case TopK():
-            return _top(relation, bag(relation.source, base, tables))
+            return _top(relation, _rows(relation.source, base, tables))
 
 
-def _scan(scan: Scan, base: Base, tables: Tables) -> Rows:
-    rows = list(base.get(scan.table, ()))
+def _scan(scan: Scan, base: Base, tables: Tables) -> Iterator[dict[str, Value]]:
+    rows = base.get(scan.table, ())
     table = tables.get(scan.table)
+    if table is None:
+        rows = list(rows)
     names = [name for name, _ in table.columns] if table is not None else _names(rows)
     renamed = [(f"{scan.alias}.{name}", name) for name in names]
-    return [{full: row.get(name) for full, name in renamed} for row in rows]
+    for row in rows:
+        yield {full: row.get(name) for full, name in renamed}
 
 
 def _names(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def _project(columns: Iterable[Named], rows: Rows) -> Rows:
+def _project(columns: Iterable[Named], rows: Iterable[Row]) -> Iterator[dict[str, Value]]:
     computed = [(column.name, compile_expression(column.expression)) for column in columns]
-    return [{name: compute(row) for name, compute in computed} for row in rows]
+    for row in rows:
+        yield {name: compute(row) for name, compute in computed}
 
 
 def _positions(row: Row) -> Key:
     return key_identity(row.values())
 
 
-def _once(rows: Rows) -> Rows:
+def _once(rows: Iterable[Row]) -> Rows:
     first: dict[Key, dict[str, Value]] = {}
     for row in rows:
         first.setdefault(_positions(row), {name: canonical(value) for name, value in row.items()})
     return list(first.values())
 
 
-def _aggregate(relation: Aggregate, rows: Rows) -> Rows:
+def _aggregate(relation: Aggregate, rows: Iterable[Row]) -> Rows:
+    """Keep of each group how many rows it has and what its aggregates take, not the rows."""
     names = [named.name for named in relation.group]
     computed = [compile_expression(named.expression) for named in relation.group]
-    groups: dict[Key, tuple[Key, Rows]] = {}
+    taken = [None if a.argument is None else compile_expression(a.argument) for a in relation.aggregates]
+    groups: dict[Key, tuple[Key, list[list[Value]]]] = {}
     if not relation.group:
-        groups[()] = ((), [])
+        groups[()] = ((), [[] for _ in taken])
     for row in rows:
         values = tuple(compute(row) for compute in computed)
-        groups.setdefault(key_identity(values), (tuple(map(canonical, values)), []))[1].append(row)
-    arguments = [None if a.argument is None else compile_expression(a.argument) for a in relation.aggregates]
+        place = key_identity(values)
+        group = groups.get(place)
+        if group is None:
+            group = groups[place] = (tuple(map(canonical, values)), [[] for _ in taken])
+        for argument, seen in zip(taken, group[1], strict=True):
+            seen.append(True if argument is None else argument(row))
     found = []
-    for values, members in groups.values():
+    for values, arguments in groups.values():
         record = dict(zip(names, values, strict=True))
-        for column, argument in zip(relation.aggregates, arguments, strict=True):
-            seen: Iterable[Value] = (
-                [True] * len(members) if argument is None else [argument(row) for row in members]
-            )
+        for column, seen in zip(relation.aggregates, arguments, strict=True):
             record[column.name] = aggregate(column.function, seen, distinct=column.distinct)
         found.append(record)
     return found
@@ -172,7 +183,7 @@ def _set_operation(relation: SetOperation, base: Base, tables: Tables | None) ->
     return found
 
 
-def _top(relation: TopK, rows: Rows) -> Rows:
+def _top(relation: TopK, rows: Iterable[dict[str, Value]]) -> Rows:
     """Sort by the least important term first; Python's sort keeps the order of equals."""
     result = sorted(rows, key=lambda row: tuple(ordered(value) for value in row.values()))
     for term in reversed(relation.order):

@@ -1,9 +1,10 @@
 """Walking relations: children, scans, output columns."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from cvs.errors import SpecificationError
-from cvs.model.views import Aggregate, BaseTable, Join, Project, Relation, Scan, SetOperation
+from cvs.model.expressions import Expression, columns_of
+from cvs.model.views import Aggregate, BaseTable, Join, Project, Relation, Scan, Select, SetOperation
 
 
 def children(relation: Relation) -> tuple[Relation, ...]:
@@ -37,3 +38,41 @@ def columns(relation: Relation, tables: Mapping[str, BaseTable]) -> tuple[str, .
     if isinstance(relation, Join) and relation.kind not in ("semi", "anti", "null-aware-anti"):
         return left + columns(relation.right, tables)
     return left
+
+
+def read_columns(relation: Relation) -> dict[str, set[str] | None]:
+    """Return which columns of each scanned table a relation depends on; None: all of them."""
+    found: dict[str, set[str] | None] = {}
+    _read(relation, None, found)
+    return found
+
+
+def _read(relation: Relation, wanted: set[str] | None, found: dict[str, set[str] | None]) -> None:
+    """Note what is read below, if `wanted` of what this relation gives is needed above."""
+    match relation:
+        case Scan():
+            known = found.setdefault(relation.table, set())
+            prefix = f"{relation.alias}."
+            of_ours = {name.removeprefix(prefix) for name in wanted or () if name.startswith(prefix)}
+            found[relation.table] = None if wanted is None or known is None else known | of_ours
+        case Select():
+            _read(relation.source, _and(wanted, [relation.predicate]), found)
+        case Project():
+            _read(relation.source, _and(set(), [it.expression for it in relation.columns]), found)
+        case Aggregate():
+            taken = [it.argument for it in relation.aggregates if it.argument is not None]
+            _read(relation.source, _and(set(), [*(it.expression for it in relation.group), *taken]), found)
+        case Join():
+            asked = [one for pair in relation.on for one in pair]
+            asked += [] if relation.residual is None else [relation.residual]
+            for side in (relation.left, relation.right):
+                _read(side, _and(wanted, asked), found)
+        case _:
+            for source in children(relation):
+                _read(source, None, found)
+
+
+def _and(wanted: set[str] | None, expressions: Iterable[Expression]) -> set[str] | None:
+    if wanted is None:
+        return None
+    return wanted.union(*map(columns_of, expressions))

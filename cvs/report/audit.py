@@ -63,6 +63,24 @@ def audit(
         return summarize(judgement, files, expected or {}), judgement
 
 
+def audit_events(
+    events: list[Any],
+    *,
+    files: list[dict[str, Any]],
+    expected: dict[str, str] | None = None,
+    views: Iterable[str] | None = None,
+    reference: str = "absorbed",
+    budget: int = BUDGET,
+    window: tuple[float | None, float | None] = (None, None),
+) -> tuple[Document, Judgement]:
+    """Judge events that somebody put together, such as a pipeline's recording."""
+    require_levels(expected or {})
+    with _no_collection():
+        kept = events if window == (None, None) else _within(events, window)
+        judgement = judge_events(kept, views=views, reference=reference, budget=budget)
+    return summarize(judgement, files, expected or {}), judgement
+
+
 def _within(events: list[Any], seconds: tuple[float | None, float | None]) -> list[Any]:
     first = events[0].time
     start, end = (None if s is None else first + round(s * 1e9) for s in seconds)

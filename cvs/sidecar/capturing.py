@@ -15,6 +15,7 @@ from cvs.capture.opening import open_feed
 from cvs.capture.runner import Capture, Status
 from cvs.errors import CvsError, MissingEnvironmentError
 from cvs.sidecar.settings import Settings
+from cvs.sidecar.views import cluster_address
 
 WAIT_SECONDS = 0.5
 STILL_SECONDS = 60.0
@@ -87,10 +88,7 @@ class Capturing:
         """Capture until the end, or until another leads."""
         cluster = self.settings.cluster
         connection = NodeConnection(
-            cluster.contact_points[0],
-            cluster.port,
-            username=cluster.username,
-            password=cluster.password.reveal if cluster.password else "",
+            cluster.contact_points[0], cluster.port, entry=cluster_address(self.settings)
         )
         feed = open_feed(self.settings.feed.name)
         capture = Capture(

@@ -14,11 +14,13 @@ from cvs.plan.sql import DeclaredView
 from cvs.sidecar.leadership import leader_statement
 from cvs.store.session import CassandraSession
 
-BOOKKEEPING_VERSION = 2
+BOOKKEEPING_VERSION = 3
 
 VIEW_COLUMNS = "name text PRIMARY KEY, position int, statement text, level text, paused boolean"
 
 LIFE_COLUMNS = "incarnation bigint PRIMARY KEY, views text, tables list<text>"
+
+AUDIT_COLUMNS = "name text PRIMARY KEY, incarnation bigint, epoch bigint, level text"
 
 ChangeKind = OneOf["create", "replace", "drop", "unchanged", "kept"]
 
@@ -94,6 +96,7 @@ class Catalog:
         self._requests = f"{quoted(keyspace)}.catalog_requests"
         self._keyspace = keyspace
         self._lives = f"{quoted(keyspace)}.catalog_lives"
+        self._audits = f"{quoted(keyspace)}.catalog_audits"
 
     def statements(self) -> list[str]:
         """Return the definitions of the bookkeeping tables."""
@@ -104,6 +107,7 @@ class Catalog:
             leader_statement(self._keyspace),
             f"CREATE TABLE IF NOT EXISTS {self._requests} (name text PRIMARY KEY, kind text, write_time bigint)",
             f"CREATE TABLE IF NOT EXISTS {self._lives} ({LIFE_COLUMNS})",
+            f"CREATE TABLE IF NOT EXISTS {self._audits} ({AUDIT_COLUMNS})",
         ]
 
     def check(self) -> int:
@@ -159,7 +163,22 @@ class Catalog:
 
     def remove(self, name: str) -> None:
         """Forget a view."""
-        self._session.execute(f"DELETE FROM {self._name} WHERE name = ?", (name,))
+        for table in (self._name, self._audits):
+            self._session.execute(f"DELETE FROM {table} WHERE name = ?", (name,))
+
+    def audits(self, incarnation: int) -> dict[str, str]:
+        """Return the level that each view of an incarnation was last proved to have; no table: none was."""
+        if "catalog_audits" not in self._session.driver.cluster.metadata.keyspaces[self._keyspace].tables:
+            return {}
+        rows = self._session.execute(f"SELECT name, incarnation, level FROM {self._audits}")
+        return {name: level for name, of, level in rows if of == incarnation}
+
+    def note_audit(self, name: str, level: str, *, incarnation: int, epoch: int) -> None:
+        """Remember which level a view was proved to have, up to an epoch."""
+        self._session.execute(
+            f"INSERT INTO {self._audits} (name, incarnation, epoch, level) VALUES (?, ?, ?, ?)",
+            (name, incarnation, epoch, level),
+        )
 
     def lives(self) -> dict[int, CatalogLife]:
         """Return the incarnations that have tables, oldest first; none where an older cvs wrote the catalog."""
@@ -212,5 +231,9 @@ def _note_life(catalog: Catalog) -> None:
         )
 
 
-MIGRATIONS: dict[int, Callable[[Catalog], None]] = {1: _note_life}
+def _nothing(_catalog: Catalog) -> None:
+    """Version 3 has the table of audits, and nothing to put into it."""
+
+
+MIGRATIONS: dict[int, Callable[[Catalog], None]] = {1: _note_life, 2: _nothing}
 """From version n to n + 1, beyond making the tables that are new."""

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def serve(settings: Settings, *, log: Any, alter: Alter = lambda it: it) -> None
             session=session,
             keyspace=settings.views.state_keyspace,
             process=f"{socket.gethostname()}:{os.getpid()}",
-            changed=lambda leads: _role(leads, board, log),
+            changed=lambda leads: _role(leads, board, log, watcher=watcher),
             standing_by=lambda: watcher.stands_by(_committed(session, settings)),
         )
         capturing = Capturing.of(settings, ended=ended, log=log, leads=leadership.leads)
@@ -92,11 +93,14 @@ def _keep(
     """Keep the views that are applied now; return whether others were applied meanwhile."""
     declared = _declared(views)
     watcher.views = _watched(views, declared)
+    _count_rows(watcher, log)
     settings = alter(_run_settings(views, declared))
     asked = Asked(
         catalog=views.catalog,
         requests=Requests(views.session, keyspace=views.settings.views.state_keyspace),
         paused=lambda paused: _paused(paused, watcher, log),
+        audited=lambda levels: _audited(levels, watcher),
+        incarnation=settings.incarnation,
     )
 
     def serving() -> None:
@@ -114,6 +118,18 @@ def _keep(
     )
 
 
+def _count_rows(watcher: BoardWatcher, log: Any) -> None:
+    """Count beside everything else: a large view takes minutes, and the lead is renewed in seconds."""
+
+    def count() -> None:
+        try:
+            watcher.recount()
+        except Exception as fault:  # noqa: BLE001 -- because a number on the board is not worth a sidecar
+            log.info("rows were not counted", why=type(fault).__name__)
+
+    threading.Thread(target=count, name="count", daemon=True).start()
+
+
 def _committed(session: CassandraSession, settings: Settings) -> Control | None:
     try:
         return read_control(session, settings.views.state_keyspace)
@@ -127,9 +143,17 @@ def _paused(paused: bool, watcher: BoardWatcher, log: Any) -> None:
     log.info("paused" if paused else "goes on")
 
 
-def _role(leads: bool, board: StatusBoard, log: Any) -> None:
+def _audited(levels: dict[str, str], watcher: BoardWatcher) -> None:
+    if levels != watcher.audited:
+        watcher.audited = levels
+        watcher.refresh()
+
+
+def _role(leads: bool, board: StatusBoard, log: Any, *, watcher: BoardWatcher) -> None:
     board.change(leader=leads)
     log.info("leads" if leads else "stands by")
+    if leads:
+        _count_rows(watcher, log)  # because another may have led since they were counted
 
 
 def _run_settings(views: Views, declared: tuple[DeclaredView, ...]) -> RunSettings:
@@ -180,7 +204,7 @@ def _watched(views: Views, declared: tuple[DeclaredView, ...]) -> list[WatchedVi
             name=view.name,
             level=view.options.level,
             plan=plans[view.name],
-            row_count=len(views.rows(view)),
+            count=partial(views.count, view),
         )
         for view in declared
     ]

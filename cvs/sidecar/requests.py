@@ -99,6 +99,8 @@ class Asked:
     catalog: Catalog
     requests: Requests
     paused: Callable[[bool], None]  # told when the whole pipeline is paused, or goes on
+    audited: Callable[[dict[str, str]], None] = lambda _levels: None  # told what audits proved
+    incarnation: int = 1
     monotonic: Callable[[], float] = time.monotonic
     wishes: Wishes = field(default_factory=Wishes)
     _due: float = 0.0
@@ -118,6 +120,7 @@ class Asked:
         self.wishes = Wishes(paused=paused, lifts=lifts, halt=PIPELINE in rows)
         if before != self.wishes.halt:
             self.paused(self.wishes.halt)
+        self.audited(self.catalog.audits(self.incarnation))
 
 
 def pause(catalog: Catalog, requests: Requests, view: str, *, seconds: float) -> None:

@@ -17,13 +17,16 @@ from cvs.model.views import BaseTable
 from cvs.plan.cost import plan_cost
 from cvs.plan.explain import Explanation
 from cvs.plan.maintenance import maintenance_plan
+from cvs.plan.relations import read_columns
 from cvs.plan.sql import DeclaredView, base_names, parse_views
 from cvs.plan.statistics import Statistics, Weights
 from cvs.sidecar.catalog import Catalog, CatalogView
+from cvs.sidecar.scanning import TableScan, canonical_form, pages
 from cvs.sidecar.settings import Settings
 from cvs.sidecar.verification import Records, Report, Shown, verify
 from cvs.store.schema import base_tables
 from cvs.store.session import CassandraSession, ClusterAddress
+from cvs.stream.tables import Names
 
 Row = dict[str, Any]  # because columns have any CQL type
 
@@ -48,6 +51,15 @@ def cluster_address(settings: Settings) -> ClusterAddress:
         serial_consistency=cluster.serial_consistency,
         request_timeout_s=cluster.request_timeout_s,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """What a recipe of the serving incarnation is made from."""
+
+    views_sql: str
+    keyspaces: tuple[str, ...]
+    names: Names
 
 
 @dataclass(slots=True, kw_only=True)
@@ -113,6 +125,19 @@ class Views:
         explained = Explanation(views=declared, plan=plan, cost=cost, apart=cost)
         return {view.name: "\n".join([view.sql, "", *explained.view_lines(view, set())]) for view in declared}
 
+    def serving(self) -> Serving:
+        """Return the incarnation that readers see, for whoever reads its state."""
+        keyspace = self.settings.views.state_keyspace
+        incarnation = read_control(self.session, keyspace).signature.incarnation
+        text = self.catalog.lives()[incarnation].views
+        declared = self.parsed(text)
+        bases = {base for it in declared for base in base_names(it.definition)} - {it.name for it in declared}
+        return Serving(
+            views_sql=text,
+            keyspaces=tuple(sorted({base.split(".", 1)[0] for base in bases})),
+            names=Names(keyspace=keyspace, incarnation=incarnation),
+        )
+
     def named(self, name: str) -> DeclaredView:
         """Return one kept view by its full or bare name."""
         found = [v for v in self.declared() if name in (v.name, v.name.split(".", 1)[1])]
@@ -132,19 +157,23 @@ class Views:
         condition = "".join(f" {'AND' if n else 'WHERE'} {quoted(c)} = ?" for n, c in enumerate(key or {}))
         return self._select(view.name, condition, tuple((key or {}).values()))
 
+    def count(self, view: DeclaredView) -> int:
+        """Count the rows of a published table, page by page."""
+        key = quoted(view.key.partition[0])
+        return sum(len(page) for page in pages(self.session, view.name, key, view.key.partition))
+
     def _found(self, view: DeclaredView) -> Shown:
-        types = _types(view.columns)
         names = [name for name, _ in view.columns]
         others = [quoted(name) for name in names if name not in view.key.columns]
-        times = "".join(f", maxwritetime({name})" for name in others)
-        table = ".".join(quoted(part) for part in view.name.split(".", 1))
-        select = f"SELECT {', '.join(map(quoted, names))}{times} FROM {table}"
+        asked = ", ".join([*map(quoted, names), *(f"maxwritetime({name})" for name in others)])
+        formed, width = canonical_form(view.columns), len(names)
         records, written = {}, {}
-        for row in self.session.driver.execute(self.session.prepared(select).bind(())):
-            record = normal_row(types, dict(zip(names, row[: len(names)], strict=True)))
-            key = key_identity(record.get(c) for c in view.definition.key)
-            records[key] = record
-            written[key] = max((at for at in row[len(names) :] if at is not None), default=0)
+        for page in pages(self.session, view.name, asked, view.key.partition):
+            for row in page:
+                record = formed(dict(zip(names, row[:width], strict=True)))
+                key = key_identity(record[c] for c in view.definition.key)
+                records[key] = record
+                written[key] = max((at for at in row[width:] if at is not None), default=0)
         return Shown(records=records, write_times=written, ours=self._ours(view))
 
     def _ours(self, view: DeclaredView) -> int:
@@ -155,21 +184,25 @@ class Views:
             return 0  # because a pipeline that has not begun has put nothing
 
     def _expected(self, view: DeclaredView) -> Records:
-        tables = self.bases()
-        base: dict[str, Iterable[Row]] = {}
-        needed = self._needed(view)
+        """Recompute a view from what the base tables hold now; rows are taken as they are read."""
+        tables, needed = self.bases(), self._needed(view)
+        read: dict[str, set[str] | None] = {}
         for one in needed:
-            for name in base_names(one.definition) & tables.keys():
-                types = _types(tables[name].columns)
-                base[name] = base.get(name) or [normal_row(types, row) for row in self._select(name)]
-        names: dict[str, BaseTable] = {**tables}
+            for name, wanted in read_columns(one.definition.relation).items():
+                before = read.get(name, set())
+                read[name] = None if before is None or wanted is None else before | wanted
+        base: dict[str, Iterable[Row]] = {}
+        names: dict[str, BaseTable] = {}
+        for name, wanted in read.items():
+            if name in tables:
+                base[name] = scan = TableScan.of(self.session, tables[name], wanted)
+                names[name] = scan.table
         records: dict[Any, Row] = {}
         for declared in needed:
             records = recompute(declared.definition, base, names)
             base[declared.name] = list(records.values())
             names[declared.name] = declared.table
-        types = _types(view.columns)
-        return {key: normal_row(types, row) for key, row in records.items()}
+        return {key: normal_row(_types(view.columns), row) for key, row in records.items()}
 
     def _needed(self, view: DeclaredView) -> list[DeclaredView]:
         """Return the views a view reads, directly or not, before itself."""

@@ -12,6 +12,8 @@ from cvs.stream.phases import reason, sources
 from cvs.stream.pipeline import Pipeline
 from cvs.stream.quarantine import quarantined
 
+COUNTS = 5
+"""How often rows are counted until nothing moved meanwhile."""
 STATES: Mapping[str, ViewState] = {
     BUILDING: "building",
     PUBLISHING: "building",
@@ -29,6 +31,7 @@ class WatchedView:
     name: str
     level: str
     plan: str = ""
+    count: Callable[[], int] = lambda: 0
     row_count: int = 0
 
 
@@ -44,8 +47,11 @@ class BoardWatcher:
     problems: Callable[[], tuple[str, ...]] = tuple
     problem: Callable[[Pin, str], str] = lambda _pin, _view: ""
     quarantined: Callable[[str], int] = lambda _view: 0
+    audited: Mapping[str, str] = field(default_factory=dict)  # view -> level
     paused: bool = False  # the whole pipeline
     _started: float = 0.0
+    _runs: bool = False  # an epoch
+    _steps: int = 0
     _before: dict[str, float] = field(default_factory=dict)
     _control: Control | None = None
     _grown: dict[str, int] = field(default_factory=dict)
@@ -61,6 +67,15 @@ class BoardWatcher:
             views=views, watermark=watermark, committed_epoch=control.committed if control else 0
         )
 
+    def recount(self) -> None:
+        """Count the rows of the views again, if it can be while no epoch moves any; else about right."""
+        for view in self.views:
+            for _ in range(COUNTS):
+                steps, still = self._steps, not self._runs
+                view.row_count = view.count()
+                if still and steps == self._steps:
+                    break
+
     def refresh(self) -> None:
         """Show the views again: what is asked of them changed."""
         pin = self._control.pin if self._control else Pin(epoch=0)
@@ -72,6 +87,7 @@ class BoardWatcher:
 
     def running(self, control: Control) -> None:
         """Note when the epoch began and what it is made of."""
+        self._runs, self._steps = True, self._steps + 1
         self._started = self.clock()
         self._before = dict(self.seconds())
         self._control = control
@@ -86,6 +102,7 @@ class BoardWatcher:
 
     def committed(self, control: Control) -> None:
         """Put the epoch and the views, as it left them, on the board."""
+        self._runs = False
         pin = (self._control or control).pin
         now = self.clock()
         lag_ms = max(0.0, (now - pin.watermark / 1e6) * 1000) if pin.watermark else 0.0
@@ -117,6 +134,7 @@ class BoardWatcher:
             name=view.name,
             state=state,
             declared_level=view.level,
+            audited_level=self.audited.get(view.name, ""),
             lag_ms=lag_ms,
             row_count=view.row_count,
             plan=view.plan,

@@ -162,7 +162,7 @@ def _open(address: ClusterAddress) -> Session:
         contact_points=list(address.contact_points),
         port=address.port,
         auth_provider=_authentication(address),
-        ssl_context=_tls(address),
+        ssl_context=tls_context(address),
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
         connect_timeout=CONNECT_SECONDS_MAX,
         reconnection_policy=ConstantReconnectionPolicy(RECONNECT_SECONDS, max_attempts=None),
@@ -210,7 +210,8 @@ def _authentication(address: ClusterAddress) -> PlainTextAuthProvider | None:
     return PlainTextAuthProvider(username=address.username, password=address.password)
 
 
-def _tls(address: ClusterAddress) -> ssl.SSLContext | None:
+def tls_context(address: ClusterAddress) -> ssl.SSLContext | None:
+    """Return how TLS is spoken to a cluster, None without; a certificate file names the authorities trusted."""
     if not address.ca_file:
         return None
     try:

@@ -114,9 +114,9 @@ def _take(change: Change, into: PartitionChanges, *, clustered: bool) -> None:
     match change.kind:
         case Kind.ROW:
             clustering = pack(change.clustering) if clustered else b""
-            into.rows.setdefault(clustering, []).append(_image(change))
+            into.rows.setdefault(clustering, []).append(image_of(change))
         case Kind.STATIC:
-            into.header.append(PartitionImage(statics=_image(change)))
+            into.header.append(PartitionImage(statics=image_of(change)))
         case Kind.PARTITION_DELETION:
             deletion = _deletion(change.deletion)
             if clustered:
@@ -129,7 +129,8 @@ def _take(change: Change, into: PartitionChanges, *, clustered: bool) -> None:
             raise AssertionError(f"a change of kind {change.kind.name} is no change of rows")
 
 
-def _image(change: Change) -> RowImage:
+def image_of(change: Change) -> RowImage:
+    """Return what a change wrote of its row, or of its partition's statics."""
     whole = (
         change.detail.split("\0") if change.detail else ()
     )  # lists that a scan read as a whole (`scanned.py`)

@@ -7,7 +7,7 @@ killed goes on there. The same stream later carries what rows in doubt were foun
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,8 @@ from cvs.stream.scanned import Selection
 PREFIX = "build-"
 """What names of build streams begin with: only the pipeline they were made for reads them."""
 ALWAYS = 2**62
-"""The clock of a build stream: it never holds the watermark; that nothing is claimed while building does."""
+"""The clock of a build stream: it never holds the watermark; that nothing is claimed while building does. Streams with
+such a clock, or a later one, are no node's that still speaks."""
 ROWS_A_PAGE = 2_000
 AHEAD = 40_000
 """Scanned rows that may wait in the feed: enough that epochs never wait for the scan, and no more."""
@@ -125,7 +126,7 @@ class Build:
 
         What a node acknowledged before its clock is in the feed, so the scan sees what came before capture.
         """
-        nodes = {stream: head.clock for stream, head in heads.items() if not stream.startswith(PREFIX)}
+        nodes = {stream: head.clock for stream, head in heads.items() if head.clock < ALWAYS}
         if len(nodes) < len(self._hosts.driver.cluster.metadata.all_hosts()):
             return False
         for stream, clock in nodes.items():
@@ -166,7 +167,7 @@ class Build:
             return 0
         if self._started is None:
             self._started = (time.monotonic(), self._part(source))
-        selection = self._selection(self._tables[source.segment - 1])
+        selection = self.selection(self._tables[source.segment - 1])
         if self._page is None:
             text = f"{selection.select} WHERE {selection.token} > ?"
             bound = self._session.prepared(text).bind((source.offset + LOWEST,))
@@ -198,17 +199,32 @@ class Build:
 
     def read_again(self, doubts: Iterable[RowInDoubt]) -> None:
         """Read rows in doubt and put what they are into the feed, before the epoch that doubts is committed."""
+        self.put([change for asked in self.ask(doubts) for change in answer(*asked)])
+
+    def ask(self, doubts: Iterable[RowInDoubt]) -> list[tuple[RowInDoubt, Selection, list[Any]]]:
+        """Read single base rows as they are now, serialized."""
         asked = [(doubt, *self._question(doubt)) for doubt in doubts]
         if not asked:
-            return
+            return []
         statements = [(bound, None) for _, _, bound in asked]
         found = execute_concurrent(self._driver, statements, concurrency=64, raise_on_first_error=False)
-        changes: list[Change] = []
+        answers = []
         for (doubt, selection, _), (well, rows) in zip(asked, found, strict=True):
             if not well:
                 raise StoreError(f"a base row in doubt cannot be read: {rows}", where=doubt.table)
-            changes += answer(doubt, selection, list(rows))
-        self._append(changes, self.head.source)
+            answers.append((doubt, selection, list(rows)))
+        return answers
+
+    def rows(self, selection: Selection) -> Iterator[Any]:
+        """Read a base table from end to end, serialized."""
+        bound = self._session.prepared(selection.select).bind(())
+        bound.fetch_size = ROWS_A_PAGE
+        yield from self._driver.execute(bound)
+
+    def put(self, changes: list[Change]) -> None:
+        """Put changes into the feed; where the scan is stays as it is."""
+        if changes:
+            self._append(changes, self.head.source)
 
     def close(self) -> None:
         """End the session."""
@@ -224,7 +240,8 @@ class Build:
         with self._lock:
             self._feed.append(self.stream, changes, source=source, clock=ALWAYS)
 
-    def _selection(self, definition: TableDefinition) -> Selection:
+    def selection(self, definition: TableDefinition) -> Selection:
+        """Return what is asked of a base table."""
         return Selection(definition=definition, reference=self._feed.define(definition))
 
     def _changes(self, selection: Selection, row: Any) -> Iterable[Change]:
@@ -237,7 +254,7 @@ class Build:
 
     def _question(self, doubt: RowInDoubt) -> tuple[Selection, Any]:
         definition = next(it for it in self._tables if it.full_name == doubt.table)
-        selection = self._selection(definition)
+        selection = self.selection(definition)
         names = [column.name for column in definition.partition_key]
         values: list[Any] = list(split_key(definition, doubt.partition))
         if doubt.clustering:

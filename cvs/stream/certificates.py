@@ -18,7 +18,7 @@ from cvs.errors import AssumptionError
 from cvs.history import events as ev
 from cvs.model.definitions import definition_to_json
 from cvs.model.recompute import recompute
-from cvs.model.views import BaseTable, Join, Relation, Scan, SetOperation, ViewDefinition
+from cvs.model.views import Aggregate, BaseTable, Join, Relation, Scan, Select, SetOperation, ViewDefinition
 from cvs.programs.stage_codec import Value, Values
 from cvs.stream.recording import BUILT, COMMITTED, RAN, RUNNING, UNJUDGED, read_log
 
@@ -29,13 +29,16 @@ PROCESS = "pipeline"
 
 
 @dataclass(slots=True, kw_only=True)
-class _Epoch:
+class Epoch:
+    """What the logs say of one epoch."""
+
     incarnation: int
     number: int
     started: int
     ran: int = 0
     committed: int = 0
     built: bool = False
+    unjudged: str = ""  # the log that says it showed more rows than a record keeps
     bases: Values = ()
     shown: Values = ()
     otherwise: list[tuple[int, Values]] = field(default_factory=list)  # replays that showed something else
@@ -79,11 +82,33 @@ class Assembler:
         self._taken: dict[BaseRecord, int] = {}
         self._operation = 0
 
-    def history(self, writers: Iterable[Any], logs: Iterable[Path], *, run: str) -> list[Any]:
-        """Return all events, in time order, ending in rest."""
+    def begin(
+        self, base: Mapping[str, Mapping[Values, Row]], *, signature: Scalars, time: int
+    ) -> ev.Checkpoint:
+        """Begin with rows that were there before the first epoch; the views are taken to have been right then."""
+        for table, rows in base.items():
+            self._base[table].update(rows)
+            self._known.update(((table, key), 0) for key in rows)
+        views: list[tuple[str, Values, Scalars | None, Row | None]] = []
+        for name, view in self._views.items():
+            everything = {table: list(self._base[table].values()) for table in view.tables}
+            for row in recompute(view.definition, everything, self._tables).values():
+                key = tuple(row[column] for column in view.key)
+                view.rows[key], view.signatures[key] = row, signature
+                views.append((name, key, signature, row))
+            for table in view.tables if len(view.tables) > 1 else ():
+                for record, row in self._base[table].items():
+                    view.held.update(((key, (table, record)), 0) for key in self._keys(view, table, row))
+        lines = ((table, key, 0, row) for table, rows in self._base.items() for key, row in rows.items())
+        return ev.Checkpoint(process=PROCESS, time=time, base=tuple(lines), views=tuple(views))
+
+    def history(
+        self, writers: Iterable[Any], ran: list[Epoch], *, run: str, before: ev.Checkpoint | None = None
+    ) -> list[Any]:
+        """Return all events, in time order, ending in rest; `before`: what `begin` said."""
         written = list(writers)
         self._number(written)
-        ran = epochs(logs)
+        ran = _carried(ran)
         found: list[Any] = []
         for epoch in ran:
             found += self._events(epoch)
@@ -103,14 +128,14 @@ class Assembler:
             for process in sorted(processes)
         ]
         last = everything[-1].time if everything else 0
-        return [*start, *everything, ev.Quiescent(process=PROCESS, time=last)]
+        return [*start, *([before] if before else []), *everything, ev.Quiescent(process=PROCESS, time=last)]
 
     def _number(self, written: Iterable[Any]) -> None:
         for event in written:
             if isinstance(event, ev.BaseUpdateCalled):
                 self._versions[(event.table, tuple(event.key)), event.operation] = event.version
 
-    def _events(self, epoch: _Epoch) -> list[Any]:
+    def _events(self, epoch: Epoch) -> list[Any]:
         """Return what an epoch did to each view record it touched."""
         moves = [self._move(*base) for base in epoch.bases]
         shown: dict[str, dict[Values, Row | None]] = {name: {} for name in self._views}
@@ -217,7 +242,7 @@ class Assembler:
         key: Values,
         row: Row | None,
         absorbed: Mapping[BaseRecord, int],
-        epoch: _Epoch,
+        epoch: Epoch,
         *,
         again: int = 0,
     ) -> list[Any]:
@@ -252,22 +277,18 @@ class Assembler:
         return [called, returned]
 
 
-def epochs(logs: Iterable[Path]) -> list[_Epoch]:
+def epochs(logs: Iterable[Path]) -> list[Epoch]:
     """Return the epochs that ran to their end, in order, whichever processes ran them and how often."""
-    found: dict[tuple[int, int], _Epoch] = {}
+    found: dict[tuple[int, int], Epoch] = {}
     for log in logs:
         for moment, kind, incarnation, number, *rest in read_log(log):
             epoch = found.setdefault(
-                (incarnation, number), _Epoch(incarnation=incarnation, number=number, started=moment)
+                (incarnation, number), Epoch(incarnation=incarnation, number=number, started=moment)
             )
             epoch.started = min(epoch.started, moment)
             if kind == UNJUDGED:
-                raise AssumptionError(
-                    f"epoch {number} showed a whole view at once, with more rows than a record keeps",
-                    where=str(log),
-                    next_step="judge by `cvs verify`, or a run over smaller base tables",
-                )
-            if kind in (RAN, BUILT) and not epoch.ran:
+                epoch.unjudged = str(log)
+            if kind in (RAN, BUILT, UNJUDGED) and not epoch.ran:
                 epoch.ran, epoch.built = moment, kind == BUILT
                 epoch.bases, epoch.shown = rest
             elif kind == RAN and rest != [epoch.bases, epoch.shown]:
@@ -275,21 +296,27 @@ def epochs(logs: Iterable[Path]) -> list[_Epoch]:
             elif kind == COMMITTED:
                 epoch.committed = min(epoch.committed or moment, moment)
             else:
-                assert kind in (RUNNING, RAN, BUILT), kind
+                assert kind in (RUNNING, RAN, BUILT, UNJUDGED), kind
     ran = [found[place] for place in sorted(found) if found[place].ran]
     for epoch, following in pairwise(ran):
         epoch.committed = epoch.committed or following.started  # nothing runs before what it is pinned after
-    return _carried(ran)
+    return ran
 
 
-def _carried(found: Iterable[_Epoch]) -> list[_Epoch]:
+def _carried(found: Iterable[Epoch]) -> list[Epoch]:
     """Give what moved while nothing was shown to the epoch that shows it: no level is claimed before.
 
     What an older incarnation showed meanwhile is its own; its epochs come first.
     """
-    shown: list[_Epoch] = []
+    shown: list[Epoch] = []
     carried: Values = ()
     for epoch in found:
+        if epoch.unjudged:
+            raise AssumptionError(
+                f"epoch {epoch.number} showed a whole view at once, with more rows than a record keeps",
+                where=epoch.unjudged,
+                next_step="judge by `cvs verify`, or a run over smaller base tables",
+            )
         if epoch.built:
             carried += epoch.bases
             continue
@@ -298,7 +325,7 @@ def _carried(found: Iterable[_Epoch]) -> list[_Epoch]:
     return shown
 
 
-def _commit(epoch: _Epoch, *, number: int, time: int, lines: Values) -> ev.EpochCommitted:
+def _commit(epoch: Epoch, *, number: int, time: int, lines: Values) -> ev.EpochCommitted:
     return ev.EpochCommitted(
         process=PROCESS,
         time=time,
@@ -310,14 +337,28 @@ def _commit(epoch: _Epoch, *, number: int, time: int, lines: Values) -> ev.Epoch
 
 
 def reach(relation: Relation) -> Relation:
-    """Return what a base row can touch: of INTERSECT and EXCEPT, what either side has."""
+    """Return what a base row can touch: of INTERSECT and EXCEPT, what either side has; of groups, all.
+
+    A condition on a group is left out, because it may be true of the group and not of what one row makes of it.
+    """
     if isinstance(relation, Scan):
         return relation
+    if isinstance(relation, Select) and aggregates(relation.source):
+        return reach(relation.source)
     if isinstance(relation, SetOperation):
         return replace(relation, kind="union", left=reach(relation.left), right=reach(relation.right))
     if isinstance(relation, Join):
         return replace(relation, left=reach(relation.left), right=reach(relation.right))
     return replace(relation, source=reach(relation.source))
+
+
+def aggregates(relation: Relation) -> bool:
+    """Say whether a relation's rows are made of groups of rows."""
+    if isinstance(relation, Scan):
+        return False
+    if isinstance(relation, Join | SetOperation):
+        return aggregates(relation.left) or aggregates(relation.right)
+    return isinstance(relation, Aggregate) or aggregates(relation.source)
 
 
 def scans(relation: Relation) -> Iterable[str]:

@@ -29,7 +29,7 @@ from cvs.manager.recorder import FileRecorder
 from cvs.model.recompute import recompute
 from cvs.programs.epoch import Control
 from cvs.store.session import CassandraSession, ClusterAddress
-from cvs.stream.certificates import Assembler
+from cvs.stream.certificates import Assembler, epochs
 from cvs.stream.readers import SnapshotReader
 from cvs.stream.recipe import recipe_of
 from cvs.stream.shop import KEYSPACE, Writer, create_shop, make_keyspace
@@ -302,7 +302,7 @@ def write_history(stage: Stage, views: str = VIEWS) -> Path:
         for line in log.read_bytes().splitlines()
     ]
     logs = sorted(stage.file(f"log_{views}").glob("*.log"))
-    events = assembler.history(written, logs, run=f"demo {views}")
+    events = assembler.history(written, epochs(logs), run=f"demo {views}")
     path = stage.file(f"{views}.ndjson")
     path.write_bytes(history_bytes(events))
     return path

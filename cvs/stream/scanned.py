@@ -12,7 +12,7 @@ from functools import cached_property
 
 from cvs.capture.changes import Cell, Change, Column, ColumnKind, Deletion, Kind, Liveness, TableDefinition
 from cvs.model.layout import quoted
-from cvs.programs.delta import ASSUMED, CONFIRMED, EXPIRED_TTL
+from cvs.programs.delta import ASSUMED, CONFIRMED, EXPIRED_TTL, Doubt, RowImage
 
 RawRow = Sequence[bytes | None]
 ASKED_AGAIN_SECONDS = 3600
@@ -56,6 +56,19 @@ class Selection:
         if len(parts) == 1:
             return parts[0]
         return b"".join(len(part).to_bytes(2, "big") + part + b"\x00" for part in parts)
+
+    def second(self, row: RawRow) -> int:
+        """Return the moment at which a row was read."""
+        return _number(row[1]) // 1000
+
+    def list_floors(self, image: RowImage) -> Doubt:
+        """Name the lists of an image with the latest write known of each, by which they are read as a whole."""
+        lists = {column.name for column in self.columns if self._is_split(column) == "list"}
+        latest: dict[str, int] = {}
+        for column, _, cell in image.cells:
+            if column in lists:
+                latest[column] = max(cell.written, latest.get(column, cell.written))
+        return tuple(sorted(latest.items()))
 
     def changes(
         self, row: RawRow, *, statics: bool, floors: Mapping[str, int] | None = None

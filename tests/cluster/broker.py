@@ -1,4 +1,4 @@
-"""A real Kafka broker (KRaft, one node) from artifacts, for tests."""
+"""A real Kafka broker (KRaft, one node) from artifacts, for tests; it ends with its test process, however that goes."""
 
 import os
 import socket
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from cvs.embedded.artifacts import jars
 from cvs.embedded.java import java
+from cvs.embedded.processes import RunningProcess
 
 SECONDS_MAX = 60
 
@@ -45,19 +46,17 @@ def broker(folder: Path) -> Iterator[str]:
     identity = str(uuid.uuid4())
     format_command = [*command, "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(settings)]
     subprocess.run(format_command, check=True, capture_output=True, timeout=SECONDS_MAX)
-    with (
-        (folder / "broker.log").open("wb") as log,
-        subprocess.Popen([*command, "kafka.Kafka", str(settings)], stdout=log, stderr=log) as process,
-    ):
-        try:
-            deadline = time.monotonic() + SECONDS_MAX
-            while not _answers(port):
-                assert process.poll() is None, (folder / "broker.log").read_text()[-2000:]
-                assert time.monotonic() < deadline, "the broker did not come up"
-                time.sleep(0.1)
-            yield f"127.0.0.1:{port}"
-        finally:
-            process.kill()
+    log = folder / "broker.log"
+    process = RunningProcess.owned([*command, "kafka.Kafka", str(settings)], output=log)
+    try:
+        deadline = time.monotonic() + SECONDS_MAX
+        while not _answers(port):
+            assert process.alive, log.read_text()[-2000:]
+            assert time.monotonic() < deadline, "the broker did not come up"
+            time.sleep(0.1)
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.kill()
 
 
 def _answers(port: int) -> bool:

@@ -108,8 +108,9 @@ class Captures:
 class Writer:
     """Inserts, updates and deletes without end, each with a write time of its own; remembers what it cannot know."""
 
-    def __init__(self, session: Session, table: str) -> None:
+    def __init__(self, session: Session, table: str, *, pause: float = 0.0) -> None:
         self.acknowledged = self.unknown = 0
+        self._pause = pause
         self._session = session
         self._table = table
         self._stop = threading.Event()
@@ -153,6 +154,7 @@ class Writer:
                 time.sleep(0.2)
             else:
                 self.acknowledged += 1
+                time.sleep(self._pause)
                 return
         raise AssertionError("a write was never acknowledged")
 

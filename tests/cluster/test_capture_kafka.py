@@ -1,6 +1,7 @@
 """The Kafka feed on a real broker keeps the promises of the folder feed."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tests.cluster.broker import broker
 
 pytestmark = pytest.mark.cluster
 
+SECONDS_MAX = 30
 TABLE = TableDefinition(
     id="6c6f2a80-0000-11ef-8000-000000000001",
     keyspace="shop",
@@ -47,6 +49,22 @@ def feeds(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Feed
     reader.close()
 
 
+def seen(reader: Feed, stream: str, head: Head) -> bool:
+    """Wait until a reader sees an end: a transaction stands for its producer before readers are shown it."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while (found := _head_of(reader, stream)) != head:
+        assert time.monotonic() < deadline, f"{found} is seen, not {head}"
+        time.sleep(0.01)
+    return True
+
+
+def _head_of(reader: Feed, stream: str) -> Head | None:
+    try:
+        return reader.head(stream)
+    except HistoryError:
+        return None
+
+
 def change(number: int) -> Change:
     return Change(Kind.ROW, "ref", b"k", cells=(Cell("v", b"x", number),), origin=(7, number, 0))
 
@@ -57,7 +75,8 @@ def test_positions_are_dense_and_read_again(feeds: tuple[Feed, Feed]) -> None:
         head = producer.append(
             "n1", [change(n) for n in range(start, start + 3)], source=Source(7, start), clock=start
         )
-    assert head == reader.head("n1") == Head(30, 27, Source(7, 27))
+    assert head == Head(30, 27, Source(7, 27))
+    assert seen(reader, "n1", head)
     assert reader.streams() == ["n1"]
     for start in (0, 5, 6, 29, 30, 0):
         assert reader.read("n1", start, 4) == [change(n) for n in range(start, min(30, start + 4))]
@@ -78,7 +97,8 @@ def test_heartbeats_definitions_and_a_second_producer(feeds: tuple[Feed, Feed]) 
 def test_what_is_held_stays_and_the_rest_goes(feeds: tuple[Feed, Feed]) -> None:
     producer, reader = feeds
     for n in range(10):
-        producer.append("n1", [change(n)], source=Source(7, n), clock=n)
+        head = producer.append("n1", [change(n)], source=Source(7, n), clock=n)
+    assert seen(reader, "n1", head)
     producer.collect()
     assert reader.first("n1") == 0
     reader.hold("a", {"n1": 6})
@@ -97,10 +117,11 @@ def test_what_a_killed_producer_appended_without_a_head_is_not_seen_until_its_su
     first.append("n1", [change(0)], source=Source(7, 1), clock=1)
     first._send("killed.n1", [(None, encode_changes([change(1)]))])  # killed before the head
     reader = KafkaFeed(bootstrap, "killed")
+    assert seen(reader, "n1", Head(1, 1, Source(7, 1))), "the next producer goes on before the lost head"
     assert reader.read("n1", 0, 10) == [change(0)]
-    assert reader.head("n1").source == Source(7, 1), "the next producer goes on before the lost head"
     second = KafkaFeed(bootstrap, "killed")
-    assert second.append("n1", [change(1)], source=Source(7, 2), clock=2).position == 3
+    assert seen(reader, "n1", second.append("n1", [change(1)], source=Source(7, 2), clock=2))
+    assert reader.head("n1").position == 3
     assert reader.read("n1", 0, 10) == [change(0), change(1), change(1)]
     for feed in (first, second, reader):
         feed.close()
@@ -114,8 +135,9 @@ def test_a_second_producer_of_a_stream_fences_the_first(bootstrap: str) -> None:
     second.append("n1", [change(1)], source=Source(7, 2), clock=2)
     with pytest.raises(SpecificationError, match="another process"):
         first.append("n1", [change(9)], source=Source(7, 1), clock=9)
-    assert reader.head("n1") == Head(2, 2, Source(7, 2)), "a fenced head is not seen"
-    second.append("n1", [change(2)], source=Source(7, 3), clock=3)
+    assert seen(reader, "n1", Head(2, 2, Source(7, 2)))
+    last = second.append("n1", [change(2)], source=Source(7, 3), clock=3)
+    assert seen(reader, "n1", last), "a fenced head is not seen"
     assert reader.read("n1", 0, 10) == [change(0), change(1), change(9), change(2)]
     for feed in (first, second, reader):
         feed.close()

@@ -4,8 +4,10 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,3 +124,63 @@ def test_nothing_the_node_or_we_wrote_names_the_password(
     assert caplog.records, "the driver said nothing: nothing was checked"
     assert PASSWORD not in caplog.text
     assert "guessed" not in caplog.text
+
+
+VIEW = "CREATE MATERIALIZED VIEW seen.big AS SELECT id, v FROM safe.t WHERE v > 5;"
+
+
+def test_the_sidecar_and_its_capture_work_behind_tls_and_a_password(
+    node: Node, address: ClusterAddress, tmp_path: Path
+) -> None:
+    """Applied, captured, kept, verified; then `cvs capture` alone; the password stands in nothing that was said."""
+    session = CassandraSession(address)
+    session.define(
+        "CREATE KEYSPACE safe WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
+    )
+    session.define("CREATE TABLE safe.t (id int PRIMARY KEY, v int)")
+    (tmp_path / "views.sql").write_text(VIEW)
+    (tmp_path / "cvs.toml").write_text(
+        f'[cluster]\ncontact_points = ["{node.address}"]\nusername = "{USER}"\nca_file = "{node.ca_file}"\n'
+        '[views]\nstate_keyspace = "safe_state"\npublished_keyspace = "seen"\n'
+        f'[capture]\ncdc_raw = "{node.cdc_raw}"\n[spark]\nmaster = ""\n[http]\nport = 0\n'
+    )
+    assert cvs(tmp_path, "apply", "views.sql", "--yes")[0] == 0
+    with (tmp_path / "run.log").open("wb") as log:
+        command = [sys.executable, "-m", "cvs", "run"]
+        running = subprocess.Popen(command, cwd=tmp_path, env=secret(), stdout=log, stderr=log)
+    try:
+        for number in range(10):
+            session.execute("INSERT INTO safe.t (id, v) VALUES (?, ?)", (number, number))
+        end = time.monotonic() + 60
+        while len(session.execute("SELECT id FROM seen.big")) < 4:
+            assert time.monotonic() < end, (tmp_path / "run.log").read_text()[-2000:]
+            time.sleep(0.2)
+        assert cvs(tmp_path, "verify") == (0, "seen.big: every row is right  (4 rows, 1 reads)\n")
+    finally:
+        running.terminate()
+        assert running.wait(60) == 0, (tmp_path / "run.log").read_text()[-2000:]
+    code, said = cvs(tmp_path, "capture", "--node", node.address, "--feed", "other", "--once", "--keep")
+    assert (code, "position" in said) == (0, True), said
+    code, said = cvs(tmp_path, "capture", "--node", node.address, "--feed", "other", password="guessed")
+    assert (code, "user name or password were refused" in said) == (5, True), said
+    assert PASSWORD not in (tmp_path / "run.log").read_text()
+    session.close()
+
+
+def secret(password: str = PASSWORD) -> dict[str, str]:
+    return {**os.environ, "CVS_CLUSTER_PASSWORD": password}
+
+
+def cvs(folder: Path, *arguments: str, password: str = PASSWORD) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "cvs", *arguments],
+        cwd=folder,
+        env=secret(password),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    said = done.stdout + done.stderr
+    assert PASSWORD not in said
+    return done.returncode, said

@@ -39,3 +39,26 @@ def test_an_epoch_is_on_the_board_after_its_commit() -> None:
     assert (status.committed_epoch, status.leader, status.queued_change_count) == (7, False, 8)
     assert (epoch.change_count, epoch.duration_ms, epoch.lag_ms) == (7, 250.0, 750.0)
     assert (view.state, view.row_count, view.lag_ms) == ("building", 4, 750.0)
+
+
+def test_rows_are_counted_again_until_no_epoch_moves_any() -> None:
+    """A count that an epoch ran into is not believed; one that stays disturbed ends all the same."""
+    board = StatusBoard("cvs", started_at=0.0)
+    counts = iter([5, 7, 7])
+    watcher = BoardWatcher(board=board, views=[], clock=lambda: 100.0)
+
+    def disturbed() -> int:
+        found = next(counts)
+        if found == 5:
+            watcher.running(control(7, 6))
+            watcher.committed(control(7, 7))
+        return found
+
+    watcher.views = [WatchedView(name="v", level="strong", count=disturbed)]
+    watcher.recount()
+    assert (watcher.views[0].row_count, next(counts)) == (7, 7)
+    watcher.running(control(8, 7))
+    endless = iter(range(100))
+    watcher.views = [WatchedView(name="v", level="strong", count=lambda: next(endless))]
+    watcher.recount()
+    assert 0 < watcher.views[0].row_count < 10

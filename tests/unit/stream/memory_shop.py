@@ -17,7 +17,7 @@ from cvs.programs.epoch_run import Program, run_epoch
 from cvs.programs.stage_bucket import ALL_RULES, Rules, drive
 from cvs.programs.stage_memory import MemoryDoor
 from cvs.stream.bases import base_reader, base_table, delta_input
-from cvs.stream.certificates import Assembler
+from cvs.stream.certificates import Assembler, epochs
 from cvs.stream.recording import EpochLog
 
 COLUMNS = {
@@ -136,4 +136,4 @@ class MemoryShop:
             for view in self.views
         )
         assembler = Assembler(views, {table.name: table for table in self.plan.bases})
-        return assembler.history(self.written, sorted(self.log_folder.iterdir()), run="in memory")
+        return assembler.history(self.written, epochs(sorted(self.log_folder.iterdir())), run="in memory")

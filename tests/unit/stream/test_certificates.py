@@ -21,7 +21,7 @@ from cvs.programs.epoch import Control, Pin
 from cvs.programs.epoch_run import BaseMove, EpochResult
 from cvs.programs.stage_publish import Shown
 from cvs.report.audit import judge_events
-from cvs.stream.certificates import Assembler
+from cvs.stream.certificates import Assembler, epochs
 from cvs.stream.recording import EpochLog, read_log
 
 ORDERS = BaseTable(name="shop.orders", columns=(("id", "int"), ("city", "text")), partition_key=("id",))
@@ -104,7 +104,7 @@ class Run:
 
     def judged(self) -> Any:
         assembler = Assembler([(BY_CITY, ("city", "orders"), ("city",))], {"shop.orders": ORDERS})
-        events = assembler.history(self.written, sorted(self.folder.glob("*.log")), run="by hand")
+        events = assembler.history(self.written, epochs(sorted(self.folder.glob("*.log"))), run="by hand")
         return judge_events(events)
 
 

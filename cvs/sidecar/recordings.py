@@ -1,0 +1,43 @@
+"""What `cvs run` recorded, made ready for the judge: its files say what moved, the cluster says what the views are."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from cvs.errors import HistoryError
+from cvs.sidecar.settings import Settings
+from cvs.sidecar.views import opened_views
+from cvs.stream.recorded import Recorded, recorded, recording_files
+
+
+def is_recording(paths: Iterable[Path]) -> bool:
+    """Say whether paths are folders into which pipelines recorded; mixed with other histories they are refused."""
+    found = {path: path.is_dir() and bool(recording_files(path)) for path in paths}
+    if any(found.values()) and not all(found.values()):
+        other = next(path for path, it in found.items() if not it)
+        raise HistoryError(
+            "recordings of a sidecar are judged by themselves",
+            where=str(other),
+            next_step="name only the folders of [recording]",
+        )
+    return any(found.values())
+
+
+def history_of_recording(settings: Settings, folders: Iterable[Path]) -> Recorded:
+    """Return the history of the incarnation that serves; standbys that led too have folders of their own."""
+    with opened_views(settings) as views:
+        serving = views.serving()
+        return recorded(
+            views.session,
+            [file for folder in folders for file in recording_files(folder)],
+            views_sql=serving.views_sql,
+            keyspaces=serving.keyspaces,
+            names=serving.names,
+        )
+
+
+def note_levels(settings: Settings, levels: Mapping[str, str], found: Recorded) -> None:
+    """Let `cvs status` show what was proved of each view."""
+    with opened_views(settings) as views:
+        views.catalog.create()
+        for name, level in levels.items():
+            views.catalog.note_audit(name, level, incarnation=found.incarnation, epoch=found.last)

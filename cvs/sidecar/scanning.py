@@ -1,0 +1,87 @@
+"""Reading a whole table of the user's cluster: parts of the token ring side by side, page after page.
+
+What is read is never held: rows are handed on one by one, and a page is asked for while the one before it is worked on.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from cvs.model.cql_type import parse_type
+from cvs.model.layout import quoted
+from cvs.model.types import normal
+from cvs.model.views import BaseTable
+from cvs.store.session import CassandraSession
+
+Row = dict[str, Any]  # because columns have any CQL type
+LOWEST, TOKENS = -(2**63), 2**64
+PARTS = 16
+ASKED_AT_ONCE = 4
+ROWS_A_PAGE = 5_000
+_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "double"})
+CANONICAL = _NUMBERS | {"ascii", "text", "varchar", "boolean", "uuid", "timeuuid", "blob"}
+"""Types whose values the driver hands over in the form the model knows."""
+
+
+def canonical_form(columns: Iterable[tuple[str, str]]) -> Callable[[Row], Row]:
+    """Return what brings a row that the driver gave, in place, to the form the model knows."""
+    parsed = [(name, parse_type(kind)) for name, kind in columns]
+    strange = [(name, kind) for name, kind in parsed if kind.name not in CANONICAL]
+
+    def formed(row: Row) -> Row:
+        for name, kind in strange:
+            row[name] = normal(kind, row[name])
+        return row
+
+    return formed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableScan:
+    """Some columns of a base table, read at QUORUM each time somebody goes through them."""
+
+    session: CassandraSession
+    table: BaseTable
+
+    @classmethod
+    def of(cls, session: CassandraSession, table: BaseTable, wanted: set[str] | None) -> "TableScan":
+        """Scan the wanted columns (None: all) and the key."""
+        kept = tuple(it for it in table.columns if wanted is None or it[0] in wanted or it[0] in table.key)
+        return cls(session=session, table=replace(table, columns=kept))
+
+    def __iter__(self) -> Iterator[Row]:
+        """Give each row; a partition that has only statics has none."""
+        names = [name for name, _ in self.table.columns]
+        formed = canonical_form(self.table.columns)
+        clustered = self.table.clustering_key[:1]
+        asked = ", ".join(map(quoted, names))
+        for page in pages(self.session, self.table.name, asked, self.table.partition_key):
+            for values in page:
+                row = dict(zip(names, values, strict=True))
+                if not clustered or row[clustered[0]] is not None:
+                    yield formed(row)
+
+
+def pages(
+    session: CassandraSession, table: str, asked: str, partition_key: Sequence[str]
+) -> Iterator[list[tuple[Any, ...]]]:
+    """Read a table in pages, in no order; the next pages of several parts are on their way meanwhile."""
+    name = ".".join(quoted(part) for part in table.split(".", 1))
+    token = f"token({', '.join(map(quoted, partition_key))})"
+    statement = session.prepared(f"SELECT {asked} FROM {name} WHERE {token} > ? AND {token} <= ?")
+    edges = [LOWEST + TOKENS * n // PARTS - (n == PARTS) for n in range(PARTS + 1)]
+    waiting = deque(pairwise(edges))
+    running: deque[Any] = deque()
+    while waiting or running:
+        while waiting and len(running) < ASKED_AT_ONCE:
+            bound = statement.bind(waiting.popleft())
+            bound.fetch_size = ROWS_A_PAGE
+            running.append(session.driver.execute_async(bound))
+        future = running.popleft()
+        rows = future.result().current_rows
+        if future.has_more_pages:
+            future.start_fetching_next_page()
+            running.append(future)
+        yield rows

@@ -1,0 +1,224 @@
+"""A running pipeline's own recording as a history, also where its beginning is gone.
+
+Nobody wrote down what the base writers did, so the base time-line is the *absorbed* one: what DELTA took in, in its
+order. And a rolling recording forgets: what the base tables held before its first epoch is found backwards, from what
+DELTA holds now and what each recorded move replaced. Views are taken to have been right then; what they did since is
+judged.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cvs.errors import HistoryError
+from cvs.history import events as ev
+from cvs.model.expressions import Column
+from cvs.model.views import BaseTable, Join, Named, Project, Relation, Scan, SetOperation
+from cvs.plan.sql import DeclaredView
+from cvs.programs.delta import decode_row
+from cvs.programs.epoch_run import BaseReader, Program
+from cvs.programs.stage_codec import Values
+from cvs.programs.stage_delta import ReadImages, split
+from cvs.store.session import CassandraSession
+from cvs.stream.certificates import Assembler, Epoch, epochs
+from cvs.stream.recipe import recipe_of
+from cvs.stream.tables import Names
+
+BASE = "base"
+Row = dict[str, Any]  # because columns have any CQL type
+Rows = dict[Values, Row]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """What can be judged of a recording."""
+
+    events: list[Any]
+    incarnation: int
+    first: int  # epochs
+    last: int
+    left_out: int  # epochs before `first` that the files have, but not from one state on
+
+
+def recording_files(folder: Path) -> list[Path]:
+    """Return the files of a recording; none: the folder is none."""
+    return sorted(folder.glob("epochs-*.log"))
+
+
+def recorded(
+    session: CassandraSession,
+    logs: Iterable[Path],
+    *,
+    views_sql: str,
+    keyspaces: tuple[str, ...],
+    names: Names,
+) -> Recorded:
+    """Read DELTA and the files of an incarnation; return what they tell."""
+    recipe, declared = recipe_of(session, views_sql, names=names, keyspaces=keyspaces)
+    images = images_of(recipe.program(), recipe.door(session))
+    ran = [it for it in epochs(logs) if it.incarnation == names.incarnation]
+    return history_of(declared, recipe.plan.bases, ran, images, run=f"{names.keyspace}, recorded")
+
+
+def history_of(
+    declared: Iterable[DeclaredView],
+    bases: Iterable[BaseTable],
+    ran: list[Epoch],
+    images: "Images",
+    *,
+    run: str,
+) -> Recorded:
+    """Return the history from the first epoch after which none is missing.
+
+    `images`: what DELTA held at some moment before the epochs were read, so that these tell all that is younger.
+    """
+    kept = _unbroken(ran)
+    if not kept:
+        raise HistoryError(
+            "the recording has no epoch that can be judged",
+            next_step="wait until the views are live and something was written",
+        )
+    tables = {table.name: table for table in bases}
+    assembler = Assembler(_described(declared), tables)
+    signature = (kept[0].incarnation, kept[0].number - 1, 0, True)
+    before = assembler.begin(_at_first(images, kept, tables), signature=signature, time=kept[0].started)
+    events = assembler.history(_numbered(kept, tables), kept, run=run, before=before)
+    return Recorded(
+        events=events,
+        incarnation=kept[0].incarnation,
+        first=kept[0].number,
+        last=kept[-1].number,
+        left_out=len(ran) - len(kept),
+    )
+
+
+def _unbroken(ran: list[Epoch]) -> list[Epoch]:
+    """Return the last epochs of which none is missing, from where the views began to be shown."""
+    start = len(ran)
+    while start > 0 and not ran[start - 1].built and not ran[start - 1].unjudged:
+        if start < len(ran) and ran[start].number != ran[start - 1].number + 1:
+            break
+        start -= 1
+    return ran[start:]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What DELTA holds of a base row: what it is as of an epoch, and what it was before."""
+
+    epoch: int
+    before: Row | None
+    now: Row | None
+
+
+Images = Mapping[str, Mapping[Values, Image]]
+
+
+def images_of(program: Program, door: Callable[[list[Any]], list[Any]]) -> Images:
+    """Read all of DELTA, bucket by bucket."""
+    return {
+        base.name: _of_base(base, table, door)
+        for base, table in zip(program.bases, program.plan.bases, strict=True)
+    }
+
+
+def _of_base(
+    base: BaseReader, table: BaseTable, door: Callable[[list[Any]], list[Any]]
+) -> dict[Values, Image]:
+    found: dict[Values, Image] = {}
+    for bucket in range(base.buckets):
+        (blobs,) = door([ReadImages(table=base.delta, bucket=bucket, prefixes=(b"",))])
+        for key, blob in blobs.items():
+            partition, clustering = split(key)
+            stored = None if clustering is None else decode_row(blob)
+            if stored is None:
+                continue
+            rows = (
+                None if it is None else base.decode(partition, clustering or b"", it)
+                for it in (stored.before, stored.now)
+            )
+            before, now = rows
+            if before is not None or now is not None:
+                place, both = _key_and_rows(table, before, now)
+                found[place] = Image(stored.epoch, *both)
+    return found
+
+
+def _at_first(images: Images, kept: list[Epoch], tables: Mapping[str, BaseTable]) -> dict[str, Rows]:
+    """Return the base rows as they were before the first epoch."""
+    last = kept[-1].number
+    found: dict[str, dict[Values, Row | None]] = {
+        table: {key: it.now if it.epoch <= last else it.before for key, it in rows.items()}
+        for table, rows in images.items()
+    }
+    for epoch in reversed(kept):
+        for table, _, before, now in epoch.bases:
+            key, rows = _key_and_rows(tables[table], before, now)
+            found[table][key] = rows[0]
+    return {
+        table: {key: row for key, row in rows.items() if row is not None} for table, rows in found.items()
+    }
+
+
+def _numbered(kept: list[Epoch], tables: Mapping[str, BaseTable]) -> list[Any]:
+    """Return the absorbed base time-line, each move a version of its own, and name the versions in the moves."""
+    written: list[Any] = []
+    versions: dict[tuple[str, Values], int] = {}
+    for epoch in kept:
+        moves = []
+        for table, at, before, now in epoch.bases:
+            key, rows = _key_and_rows(tables[table], before, now)
+            version = versions[table, key] = versions.get((table, key), 0) + 1
+            number = len(written)
+            called = ev.BaseUpdateCalled(
+                process=BASE,
+                time=epoch.started,
+                operation=number,
+                table=table,
+                key=key,
+                version=version,
+                row=rows[1],
+                write_time=at,
+            )
+            done = ev.BaseUpdateReturned(
+                process=BASE, time=epoch.started, operation=number, outcome="applied"
+            )
+            written += [called, done]
+            moves.append((table, number, before, now))
+        epoch.bases = tuple(moves)
+    return written
+
+
+def _key_and_rows(
+    table: BaseTable, before: Values | None, now: Values | None
+) -> tuple[Values, tuple[Row | None, Row | None]]:
+    names = [name for name, _ in table.columns]
+    old, new = (None if row is None else dict(zip(names, row, strict=True)) for row in (before, now))
+    some = new or old
+    assert some is not None, "a base row moved from nothing to nothing"
+    return tuple(some[name] for name in table.key), (old, new)
+
+
+def _described(declared: Iterable[DeclaredView]) -> list[tuple[Any, tuple[str, ...], tuple[str, ...]]]:
+    """Return the views over base tables alone: what another view stands for takes its place."""
+    known: dict[str, DeclaredView] = {}
+    found = []
+    for view in declared:
+        whole = replace(view.definition, relation=inlined(view.definition.relation, known))
+        known[view.name] = replace(view, definition=whole)
+        found.append((whole, tuple(name for name, _ in view.columns), tuple(view.key.columns)))
+    return found
+
+
+def inlined(relation: Relation, views: Mapping[str, DeclaredView]) -> Relation:
+    """Return a relation that scans no view; `views` are such already."""
+    if isinstance(relation, Scan):
+        view = views.get(relation.table)
+        if view is None:
+            return relation
+        named = (Named(name=f"{relation.alias}.{name}", expression=Column(name)) for name, _ in view.columns)
+        return Project(source=view.definition.relation, columns=tuple(named))
+    if isinstance(relation, Join | SetOperation):
+        return replace(relation, left=inlined(relation.left, views), right=inlined(relation.right, views))
+    return replace(relation, source=inlined(relation.source, views))

@@ -1,0 +1,87 @@
+"""A recording alone is judged, also where its beginning is gone; and refuted where a view went wrong since."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from cvs.checker.verdict import Verdict
+from cvs.errors import HistoryError
+from cvs.report.audit import judge_events
+from cvs.stream.certificates import Epoch, epochs
+from cvs.stream.recorded import Recorded, history_of, images_of
+from cvs.stream.shop import VIEWS
+from tests.unit.stream.memory_shop import MemoryShop
+
+OVER = """
+CREATE MATERIALIZED VIEW views.big_cities AS
+SELECT city, revenue FROM views.revenue_by_city WHERE revenue > 50"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> MemoryShop:
+    """Twenty epochs over the views of the demonstration, and one over another view."""
+    shop = MemoryShop(VIEWS.format(views="views") + OVER, tmp_path)
+    shop.open()
+    for number in range(60):
+        shop.write()
+        if number % 3 == 2:
+            shop.epoch(times=1 + (number % 4 == 1))
+    return shop
+
+
+def ran(shop: MemoryShop) -> list[Epoch]:
+    return epochs(sorted(shop.log_folder.iterdir()))
+
+
+def history(shop: MemoryShop, kept: list[Epoch]) -> Recorded:
+    images = images_of(shop.program, shop.door)
+    return history_of(shop.views, shop.plan.bases, kept, images, run="recorded")
+
+
+def strong(found: Recorded, *, budget: int = 50, views: list[str] | None = None) -> Counter[Verdict]:
+    findings = judge_events(found.events, reference="absorbed", budget=budget, views=views).findings
+    return Counter(f.verdict for f in findings if f.property == "strong" and f.granularity == "record")
+
+
+def test_what_is_left_of_a_rolling_recording_is_proved_strong(shop: MemoryShop) -> None:
+    """The first eight epochs are gone, so that most rows were there before; then one was not recorded."""
+    whole, rolled = history(shop, ran(shop)), history(shop, ran(shop)[8:])
+    assert (whole.first, rolled.first, rolled.last, rolled.left_out) == (1, 9, 20, 0)
+    assert (set(strong(whole)), strong(whole).total() > 30) == ({Verdict.HOLDS}, True)
+    verdicts = strong(rolled)  # what joins held of rows that moved before the first epoch may stay unknown
+    assert (verdicts[Verdict.VIOLATED], verdicts[Verdict.UNDECIDED] <= 2, verdicts.total() > 20) == (
+        0,
+        True,
+        True,
+    )
+    with_gap = [epoch for epoch in ran(shop) if epoch.number != 14]
+    assert (history(shop, with_gap).first, history(shop, with_gap).left_out) == (15, 13)
+
+
+def test_a_view_that_goes_wrong_is_refuted(shop: MemoryShop) -> None:
+    """One row of one epoch shows nothing beside its key."""
+    kept = ran(shop)[16:]
+    table, key, now = next(
+        it for it in kept[0].shown if it[0] == "views.orders_by_customer" and it[2] is not None
+    )
+    wrong = (table, key, (now[0], *(None for _ in now[1:])))
+    kept[0].shown = tuple(wrong if it[:2] == (table, key) else it for it in kept[0].shown)
+    found = strong(history(shop, kept), budget=2_000, views=["views.orders_by_customer"])
+    assert found[Verdict.VIOLATED] == 1
+
+
+def test_an_epoch_that_is_half_put_counts_as_not_there(shop: MemoryShop) -> None:
+    """DELTA may be ahead of the files: what it held before is meant."""
+    shop.write()
+    before = ran(shop)
+    shop.epoch()
+    assert strong(history(shop, before[8:]))[Verdict.VIOLATED] == 0
+
+
+def test_nothing_to_judge_is_said(shop: MemoryShop) -> None:
+    """A view was shown as a whole in the last epoch."""
+    kept = ran(shop)
+    kept[-1].unjudged = "file"
+    with pytest.raises(HistoryError, match="no epoch that can be judged"):
+        history(shop, kept)
