@@ -94,12 +94,20 @@ def run(part: str, seed: int) -> dict[str, object]:
         "CVS_SEED": str(seed),
         "HYPOTHESIS_PROFILE": "nightly",
     }
-    command = [sys.executable, "-m", "pytest", "-rN", "--capture=tee-sys", *selection(part)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-rN",
+        "--capture=tee-sys",
+        "--show-capture=stdout",
+        *selection(part),
+    ]
     commit, clean = head(), not _dirty()  # as it is loaded, whatever is written meanwhile
     started = time.monotonic()
     exit_code, said = _pytest(command, environment)
     summary = (said.strip().splitlines() or ["no output"])[-1]
-    sys.stdout.write(said[-4000:])
+    sys.stdout.write(said[-8000:])
     return {
         "part": part,
         "seed": seed,
