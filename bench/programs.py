@@ -25,7 +25,8 @@ from cvs.plan.maintenance import Choices, maintenance_plan
 from cvs.programs.epoch import Pin
 from cvs.programs.epoch_run import zone_step
 from cvs.programs.machine import RECORD, SIGNATURE_BASED, Ending, Entry
-from cvs.programs.stage_bucket import Bag, drive
+from cvs.programs.stage_bag import Bag
+from cvs.programs.stage_bucket import drive
 from cvs.programs.stage_zone import ZoneCompute
 from cvs.store.cassandra import CassandraStore
 from cvs.store.port import PartitionId, TestAndSet

@@ -6,20 +6,21 @@ from cvs.errors import StoreError
 from cvs.model.layout import quoted
 from cvs.model.signature import Signature
 from cvs.programs.epoch import CONTROL_BUCKET, CONTROL_TABLE, Control, control_of
-from cvs.programs.stage_bucket import SENTINEL, BucketRead, StateRow
+from cvs.programs.stage_bucket import SENTINEL, BucketRead, decode_state
 from cvs.store.outcomes import UNANSWERED
 from cvs.store.session import CassandraSession
 
 
 def read_control(session: CassandraSession, keyspace: str, *, serial: bool = False) -> Control:
     """Read the control row of the pipeline that keeps its state in a keyspace."""
-    text = f"SELECT incarnation, epoch, chunk, last, row, now FROM {quoted(keyspace)}.{CONTROL_TABLE} WHERE bucket = ?"
+    table = f"{quoted(keyspace)}.{CONTROL_TABLE}"
+    text = f"SELECT incarnation, epoch, chunk, last, row, image FROM {table} WHERE bucket = ?"
     try:
         rows = session.execute(text, (CONTROL_BUCKET,), serial=serial)
     except InvalidRequest as refusal:
         raise StoreError(
             f"there is no pipeline in keyspace {keyspace}",
-            where=f"{quoted(keyspace)}.{CONTROL_TABLE}",
+            where=table,
             next_step="start one with `cvs run`, or name its state keyspace",
         ) from refusal
     except UNANSWERED as failure:  # also: a table that is just being made
@@ -34,9 +35,7 @@ def read_control(session: CassandraSession, keyspace: str, *, serial: bool = Fal
         )
     incarnation, version, chunk, last = rows[0][:4]
     found = {
-        row[4]: StateRow(now=row[5], epoch=version, alive=True)
-        for row in rows
-        if row[4] not in (None, SENTINEL) and row[5] is not None
+        row[4]: decode_state(row[5]) for row in rows if row[4] not in (None, SENTINEL) and row[5] is not None
     }
     signature = Signature(incarnation=incarnation, version=version, chunk=chunk, last=last)
     return control_of(BucketRead(signature=signature, rows=found))

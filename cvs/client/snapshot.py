@@ -19,7 +19,7 @@ from cvs.model.layout import quoted, state_table
 from cvs.model.stages import Plan, Publication
 from cvs.model.types import native, normal, normal_row
 from cvs.programs.epoch import Control
-from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, StateRow, drive
+from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, StateRow, decode_state, drive
 from cvs.programs.stage_codec import beyond, pack_key
 from cvs.programs.stage_publish import PublishCompute
 from cvs.programs.stage_snapshot import MovedOnError, SnapshotReader
@@ -183,17 +183,15 @@ class ViewReader:
 
     def _bucket(self, request: ReadBucket) -> dict[bytes, StateRow]:
         """Read rows of a bucket; pages of several moments do no harm, since every row says its epoch."""
-        text = (
-            f"SELECT row, now, row_epoch, alive, before, alive_before FROM {request.table} WHERE bucket = ?"
-        )
+        text = f"SELECT row, image FROM {request.table} WHERE bucket = ?"
         reads: list[tuple[str, tuple[Any, ...]]] = [
             (f"{text} AND row >= ? AND row < ?", (request.bucket, prefix, beyond(prefix)))
             for prefix in request.prefixes
         ] or [(text, (request.bucket,))]
         return {
-            key: StateRow(now=now, epoch=epoch, alive=alive, before=before, alive_before=alive_before)
+            key: decode_state(image)
             for statement, values in reads
-            for key, now, epoch, alive, before, alive_before in self._read(statement, values)
+            for key, image in self._read(statement, values)
             if key not in (None, SENTINEL)
         }
 

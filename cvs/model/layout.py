@@ -46,13 +46,10 @@ STATE_COLUMNS: Typed = (
     ("chunk", "int"),
     ("last", "boolean"),
     ("row", "blob"),
-    ("now", "blob"),
-    ("row_epoch", "bigint"),
-    ("alive", "boolean"),
-    ("before", "blob"),
-    ("before_epoch", "bigint"),
-    ("alive_before", "boolean"),
+    ("image", "blob"),
 )
+"""A row's (now, epoch, alive, before, before_epoch, alive_before) are one cell: writing, promising, logging and reading
+it costs half of what six cells cost."""
 
 
 def state_table(keyspace: str, zone: str) -> TableLayout:

@@ -146,7 +146,7 @@ def merge(a: RowImage, b: RowImage) -> RowImage:
     merged = RowImage(
         later_liveness(a.liveness, b.liveness),
         deletion,
-        tuple((c, p, cells[c, p]) for c, p in sorted(cells)),
+        tuple([(c, p, cells[c, p]) for c, p in (cells if len(cells) == len(a.cells) else sorted(cells))]),
         tuple(sorted(complex_deletions.items())),
     )
     return hide(merged, None) if deletion is not None or complex_deletions else merged

@@ -14,7 +14,8 @@ from cvs.errors import CvsError
 from cvs.model.stages import Plan
 from cvs.programs.delta import Doubt, Inside, Visible, no_ranges
 from cvs.programs.epoch import LIVE, Pin
-from cvs.programs.stage_bucket import ALL_RULES, Bag, Rules, State, run_bucket, together
+from cvs.programs.stage_bag import Bag
+from cvs.programs.stage_bucket import ALL_RULES, Rules, State, run_bucket, together
 from cvs.programs.stage_codec import Values, bucket_of
 from cvs.programs.stage_delta import DeltaInput, Moved, PartitionChanges, due_between, run_delta
 from cvs.programs.stage_publish import PublishCompute, Shown

@@ -11,7 +11,8 @@ from typing import Any
 from cvs.programs.delta import decode_row
 from cvs.programs.epoch import Pin
 from cvs.programs.epoch_run import BaseReader, Program
-from cvs.programs.stage_bucket import Bag, ReadBucket, State
+from cvs.programs.stage_bag import Bag
+from cvs.programs.stage_bucket import ReadBucket, State
 from cvs.programs.stage_delta import ReadImages, split
 from cvs.programs.stage_publish import PublishCompute, Shown
 from cvs.programs.stage_zone import ZoneCompute

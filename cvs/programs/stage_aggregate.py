@@ -11,7 +11,7 @@ the last listed one leaves are the group's values read again.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cvs.model.expressions import Column
@@ -19,15 +19,13 @@ from cvs.model.functions import ordered
 from cvs.model.identity import canonical
 from cvs.model.stages import AggregateStage
 from cvs.model.views import AggregateColumn, AggregateFunction
-from cvs.programs.stage_bucket import Bag, Place, State
-from cvs.programs.stage_codec import Value, Values, framed, pack, pack_key, unpack
+from cvs.programs.stage_bag import Bag
+from cvs.programs.stage_bucket import Place, State
+from cvs.programs.stage_codec import Value, Values, framed, last_frame, pack, pack_key, picking, unpack
 from cvs.programs.stage_numbers import Sums
 
 BEST_KEPT = 16
 """How many of the best values the group's row lists; longer lists cost bytes, shorter ones cost scans."""
-
-_Moves = tuple[Values, list[tuple[Values, int]]]
-"""A group's values, and the input rows that come to it or leave it."""
 
 SQUARED = {AggregateFunction.VARIANCE, AggregateFunction.STDDEV}
 EXTREMES = {AggregateFunction.MIN, AggregateFunction.MAX}
@@ -46,6 +44,19 @@ class _Kept:
         return self.column.distinct or self.column.function in EXTREMES
 
 
+_Values = dict[bytes, tuple[Value, int]]
+"""Key of a value's row -> the value, and how often it comes (goes, if negative)."""
+
+
+@dataclass(slots=True)
+class _Moves:
+    """What an epoch does to a group: input rows that come or leave, and the same by value, column by column."""
+
+    group: Values
+    rows: list[tuple[Values, int]] = field(default_factory=list)
+    values: dict[int, _Values] = field(default_factory=dict)
+
+
 class AggregateCompute:
     """What an `AggregateStage` does to a bucket."""
 
@@ -54,39 +65,55 @@ class AggregateCompute:
         self._group_prefix = framed(b"%d" % number, b"g")
         self._value_prefix = framed(b"%d" % number, b"v")
         self._places = [columns.index(name) for name in stage.group]
+        self.group_of = picking(self._places)  # the group an input row belongs to
         self._kept = [_Kept(i, a, _place(a, columns)) for i, a in enumerate(stage.aggregates)]
-        self._by_value = [(k, k.place) for k in self._kept if k.by_value and k.place is not None]
+        self._by_value = sorted({k.place for k in self._kept if k.by_value and k.place is not None})
         self._shown = _shown(stage)
-
-    def group_of(self, row: Values) -> Values:
-        """Return the group an input row belongs to."""
-        return tuple(row[place] for place in self._places)
-
-    def _keys(self, groups: Mapping[bytes, _Moves]) -> Iterable[bytes]:
-        """Return the rows of state that changes surely touch."""
-        for group, (_, changes) in groups.items():
-            yield self._group_prefix + framed(group)
-            for kept, place in self._by_value:
-                prefix = self._values_of(group, kept)
-                values = (row[place] for row, _ in changes)
-                yield from (prefix + framed(pack_key((value,))) for value in values if value is not None)
 
     def __call__(self, state: State, changes: Bag, *, always: bool = False) -> Bag:
         """Carry the changes into the groups; `always` runs the one group of an ungrouped stage without any."""
+        if changes.sorted is None:
+            changes.sorted = self._groups(changes, always=always)
+        groups: dict[bytes, _Moves] = changes.sorted
+        state.want(keys=self._keys(groups), prefixes=())
+        out = Bag()
+        for name in sorted(groups):
+            self._move(state, name, groups[name], out)
+        return out
+
+    def _groups(self, changes: Bag, *, always: bool) -> dict[bytes, _Moves]:
         groups: dict[bytes, _Moves] = {}
         for row, count in changes:
             group = self.group_of(row)
             name = pack_key(group)
-            if name not in groups:
-                groups[name] = (tuple(map(canonical, group)), [])
-            groups[name][1].append((row, count))
+            moves = groups.get(name)
+            if moves is None:
+                moves = groups[name] = _Moves(tuple(map(canonical, group)))
+            moves.rows.append((row, count))
         if always and not self._places:
-            groups.setdefault(pack_key(()), ((), []))
-        state.want(keys=self._keys(groups), prefixes=())
-        out = Bag()
-        for name in sorted(groups):
-            self._move(state, name, *groups[name], out)
-        return out
+            groups.setdefault(pack_key(()), _Moves(()))
+        for name, moves in groups.items():
+            for place in self._by_value:
+                moves.values[place] = self._by_values(name, place, moves.rows)
+        return groups
+
+    def _by_values(self, group: bytes, place: int, rows: list[tuple[Values, int]]) -> _Values:
+        prefix = self._values_of(group, place)
+        found: _Values = {}
+        for row, count in rows:
+            value = row[place]
+            if value is not None:
+                at = prefix + framed(pack_key((value,)))
+                known = found.get(at)
+                found[at] = (canonical(value), count) if known is None else (known[0], known[1] + count)
+        return found
+
+    def _keys(self, groups: Mapping[bytes, _Moves]) -> Iterable[bytes]:
+        """Return the rows of state that changes surely touch."""
+        for group, moves in groups.items():
+            yield self._group_prefix + framed(group)
+            for values in moves.values.values():
+                yield from values
 
     def contents(self, state: State) -> Bag:
         """Return the stage's rows as the state has them: what a snapshot reader needs."""
@@ -103,23 +130,32 @@ class AggregateCompute:
         group = pack_key(known[name] for name in self.stage.group)
         return Place(key=group, prefixes=(self._group_prefix + framed(group),))
 
-    def _values_of(self, group: bytes, kept: _Kept) -> bytes:
-        return self._value_prefix + framed(group, b"%d" % kept.number)
+    def _values_of(self, group: bytes, place: int) -> bytes:
+        """Return the prefix of a column's values in a group: aggregates of one column share them."""
+        return self._value_prefix + framed(group, b"%d" % place)
 
-    def _move(
-        self, state: State, name: bytes, group: Values, changes: list[tuple[Values, int]], out: Bag
-    ) -> None:
+    def _move(self, state: State, name: bytes, moves: _Moves, out: Bag) -> None:
         key = self._group_prefix + framed(name)
         stored = state.get(key)
         record: list[Any] = (
-            list(unpack(stored)) if stored is not None else [group, 0, *(self._empty(k) for k in self._kept)]
+            list(unpack(stored))
+            if stored is not None
+            else [moves.group, 0, *(self._empty(k) for k in self._kept)]
         )
         if stored is not None:
             out.add(self._output(tuple(record)), -1)
-        for _, count in changes:
+        for _, count in moves.rows:
             record[1] += count
+        turns = {place: _turned(state, values) for place, values in moves.values.items()}
         for kept in self._kept:
-            record[2 + kept.number] = self._take(state, name, kept, record[2 + kept.number], changes)
+            stood = record[2 + kept.number]
+            if kept.place is None or not kept.by_value:
+                found = self._take(kept, stood, moves)
+            elif kept.column.function in EXTREMES:
+                found = self._take_extreme(state, name, kept, stood, turns=turns[kept.place])
+            else:
+                found = self._take_distinct(kept, stood, turns[kept.place])
+            record[2 + kept.number] = found
         assert record[1] >= 0, "a group lost more rows than it had: a change came in twice or never"
         if record[1] == 0 and self._places:
             state.put(key, None)
@@ -130,48 +166,31 @@ class AggregateCompute:
     def _empty(self, kept: _Kept) -> Values:
         return (0, (), True) if kept.by_value else Sums().stored()
 
-    def _take(
-        self, state: State, group: bytes, kept: _Kept, stored: Values, changes: list[tuple[Values, int]]
-    ) -> Values:
-        if kept.place is None:
+    def _take(self, kept: _Kept, stored: Values, moves: _Moves) -> Values:
+        """Keep exact sums over all values."""
+        place = kept.place
+        if place is None:
             return stored
-        if kept.by_value:
-            return self._take_values(state, group, kept, stored, changes)
-        sums = Sums.of(stored)
-        squares = kept.column.function in SQUARED
-        for row, count in changes:
-            if row[kept.place] is not None:
-                sums.take(row[kept.place], count, squares=squares)
+        sums, squares = Sums.of(stored), kept.column.function in SQUARED
+        for row, count in moves.rows:
+            value = row[place]
+            if value is not None:
+                sums.take(value, count, squares=squares)
         return sums.stored()
 
-    def _take_values(
-        self, state: State, group: bytes, kept: _Kept, stored: Values, changes: list[tuple[Values, int]]
+    def _take_extreme(
+        self, state: State, group: bytes, kept: _Kept, stored: Values, *, turns: list["_Turn"]
     ) -> Values:
         """Keep (number of different values, the best of them in order, whether these are all)."""
         different, best, complete = stored
-        assert kept.place is not None
-        moves: dict[bytes, tuple[Value, int]] = {}
-        prefix = self._values_of(group, kept)
-        for row, count in changes:
-            value = row[kept.place]
-            if value is not None:
-                at = prefix + framed(pack_key((value,)))
-                moves[at] = (canonical(value), moves.get(at, (None, 0))[1] + count)
-        if kept.column.distinct and kept.column.function not in EXTREMES:
-            return self._take_distinct(state, kept, stored, moves)
-        came, went = [], []
-        for at, (value, count) in sorted(moves.items()):
-            had = unpack(known)[1] if (known := state.get(at)) is not None else 0
-            has = had + count
-            assert has >= 0, "a value left a group more often than it came"
-            if count:
-                state.put(at, pack((value, has)) if has else None)
-            came += [value] if has and not had else []
-            went += [value] if had and not has else []
+        came = [value for value, step in turns if step > 0]
+        went = [value for value, step in turns if step < 0]
         different += len(came) - len(went)
-        kept_best = [value for value in best if not any(_same(value, w) for w in went)]
+        kept_best = [value for value in best if not any(_same(value, w) for w in went)] if went else [*best]
         if different and not kept_best and not complete:
-            kept_best = [unpack(v)[0] for v in state.under(self._values_of(group, kept)).values()]
+            assert kept.place is not None
+            prefix = self._values_of(group, kept.place)
+            kept_best = [last_frame(key, prefix)[0] for key in state.under(prefix)]
             complete = True
         else:
             edge = kept_best[-1] if kept_best else None
@@ -180,21 +199,12 @@ class AggregateCompute:
         kept_best = sorted(kept_best, key=self._order(kept))
         return (different, tuple(kept_best[:BEST_KEPT]), complete and len(kept_best) <= BEST_KEPT)
 
-    def _take_distinct(
-        self, state: State, kept: _Kept, stored: Values, moves: dict[bytes, tuple[Value, int]]
-    ) -> Values:
+    def _take_distinct(self, kept: _Kept, stored: Values, turns: list["_Turn"]) -> Values:
         """Keep exact sums over the different values."""
         different, inner, _ = stored
         sums = Sums.of(inner) if inner else Sums()
-        for at, (value, count) in sorted(moves.items()):
-            had = unpack(known)[1] if (known := state.get(at)) is not None else 0
-            has = had + count
-            assert has >= 0, "a value left a group more often than it came"
-            if count:
-                state.put(at, pack((value, has)) if has else None)
-            step = bool(has) - bool(had)
-            if step:
-                sums.take(value, step, squares=kept.column.function in SQUARED)
+        for value, step in turns:
+            sums.take(value, step, squares=kept.column.function in SQUARED)
         return (different, sums.stored(), True)
 
     def _order(self, kept: _Kept) -> Callable[[Value], Any]:
@@ -204,6 +214,24 @@ class AggregateCompute:
         group, rows, *accumulators = record
         results = [_result(kept, rows, accumulators[kept.number]) for kept in self._kept]
         return tuple(group[place] if of_group else results[place] for of_group, place in self._shown)
+
+
+_Turn = tuple[Value, int]
+"""A value that was not in its group and is now (1), or was and is not (-1)."""
+
+
+def _turned(state: State, values: _Values) -> list[_Turn]:
+    """Carry values into their rows; return those that came or went altogether."""
+    turns = []
+    for at, (value, count) in sorted(values.items()):
+        had = unpack(known)[0] if (known := state.get(at)) is not None else 0
+        has = had + count
+        assert has >= 0, "a value left a group more often than it came"
+        if count:
+            state.put(at, pack((has,)) if has else None)
+        if bool(has) != bool(had):
+            turns.append((value, 1 if has else -1))
+    return turns
 
 
 def _result(kept: _Kept, rows: int, stored: Values) -> Value:

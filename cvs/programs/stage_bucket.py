@@ -25,15 +25,18 @@ import msgspec
 from cvs.model.outcome import Outcome, OutcomeKind
 from cvs.model.signature import Signature
 from cvs.programs.delta import StaleDriverError
-from cvs.programs.stage_codec import Values, pack
+from cvs.programs.stage_bag import Bag
 
 SENTINEL = b""
 """Key of the row every bucket begins with: a condition on a static looks for the first live row (H26)."""
 
 ATTEMPTS = 50
 
+BYTES_A_STATEMENT = 512 * 1024
+"""What the rows of one test-and-set weigh at most; Cassandra refuses mutations above 16 MiB."""
 
-class StateRow(msgspec.Struct, frozen=True, array_like=True):
+
+class StateRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One row of a bucket: its value as of `epoch`, and the one before."""
 
     now: bytes
@@ -42,6 +45,10 @@ class StateRow(msgspec.Struct, frozen=True, array_like=True):
     before: bytes = b""
     before_epoch: int = 0
     alive_before: bool = False
+
+
+encode_state = msgspec.msgpack.Encoder().encode
+decode_state = msgspec.msgpack.Decoder(StateRow).decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,52 +91,11 @@ class Rules:
     last_chunk_decides: bool = True  # H7
     as_of_before: bool = True  # H11 and H2: a replay computes from the state before the epoch
     signatures: bool = True  # all of it: absorb whatever comes, as a naive maintainer does
-    rows_a_statement: int = 200  # no rule: what one test-and-set carries at most
+    rows_a_statement: int = 1000  # no rule: what one test-and-set carries at most
     read_again: bool = True  # H20, H21: a snapshot counts only if the committed epoch did not move
 
 
 ALL_RULES = Rules()
-
-
-class Bag:
-    """Rows with multiplicities; what nets to zero is not there."""
-
-    __slots__ = ("counts", "rows")
-
-    def __init__(self, pairs: Iterable[tuple[Values, int]] = ()) -> None:
-        self.rows: dict[bytes, Values] = {}
-        self.counts: dict[bytes, int] = {}
-        for row, count in pairs:
-            self.add(row, count)
-
-    def add(self, row: Values, count: int, name: bytes = b"") -> None:
-        """Add (or take out, if negative) a row some times; `name`: its bytes, if they are known."""
-        name = name or pack(row)
-        total = self.counts.get(name, 0) + count
-        if total:
-            self.counts[name] = total
-            self.rows[name] = row
-        elif name in self.counts:
-            del self.counts[name], self.rows[name]
-
-    def extend(self, other: "Bag") -> None:
-        """Add all of another bag."""
-        for name, count in other.counts.items():  # because packing rows again would be most of the cost
-            self.add(other.rows[name], count, name)
-
-    def __iter__(self) -> Any:  # because a generator of pairs reads better without its three type arguments
-        return ((self.rows[name], count) for name, count in self.counts.items())
-
-    def __len__(self) -> int:
-        return len(self.counts)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Bag) and self.counts == other.counts
-
-    __hash__ = None  # type: ignore[assignment]  # because a bag changes
-
-    def __repr__(self) -> str:
-        return f"Bag({list(self)!r})"
 
 
 class NeedsError(Exception):
@@ -157,14 +123,22 @@ class State:
         """Say what will be asked for, so that it is read at once."""
         if self.everything:
             return
-        missing = [k for k in keys if k not in self.keys and not any(k.startswith(p) for p in self.prefixes)]
+        missing = self._under_none([key for key in keys if key not in self.keys])
         unread = [p for p in prefixes if p not in self.prefixes]
         if missing or unread:
             raise NeedsError(missing, unread)
 
+    def _under_none(self, keys: list[bytes]) -> list[bytes]:
+        """Leave out keys that begin with a prefix that was read."""
+        if not keys or not self.prefixes:
+            return keys
+        sizes = {len(prefix) for prefix in self.prefixes}  # few, while the prefixes are many
+        return [key for key in keys if not any(key[:size] in self.prefixes for size in sizes)]
+
     def get(self, key: bytes) -> bytes | None:
         """Return the value of a row, None if it is not there."""
-        self.want(keys=(key,))
+        if not self.everything and key not in self.keys:
+            self.want(keys=(key,))
         return self.changed[key] if key in self.changed else self.rows.get(key)
 
     def under(self, prefix: bytes) -> dict[bytes, bytes]:
@@ -306,9 +280,7 @@ def _write(
     """Write what is missing, chunk by chunk; False: read again."""
     table, bucket = bucket_name
     expected = found.signature
-    changes = sorted(state.changed.items())
-    size = rules.rows_a_statement
-    chunks = [changes[i : i + size] for i in range(0, len(changes), size)] or [[]]
+    chunks = list(_chunks(state, rules.rows_a_statement))
     first = expected.chunk + 1 if expected.version == epoch and not expected.last else 0
     for number in range(first, len(chunks)):
         last = number == len(chunks) - 1
@@ -328,6 +300,20 @@ def _write(
     return True
 
 
+def _chunks(state: State, rows: int) -> Iterator[list[tuple[bytes, bytes | None]]]:
+    """Cut the changes into test-and-sets: by what they are computed from alone, so a replay cuts the same (H7)."""
+    chunk: list[tuple[bytes, bytes | None]] = []
+    size = 0
+    for key, value in sorted(state.changed.items()):
+        weight = len(key) + len(value or b"") + len(state.rows.get(key, b""))
+        if chunk and (len(chunk) == rows or size + weight > BYTES_A_STATEMENT):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append((key, value))
+        size += weight
+    yield chunk
+
+
 def applied(outcome: Outcome) -> bool:
     """Say whether a test-and-set surely took effect; anything else is read again, never sent again blindly."""
     return outcome.kind is OutcomeKind.APPLIED
@@ -338,14 +324,7 @@ def _row(stood: StateRow | None, before: bytes | None, value: bytes | None, epoc
         before_epoch = 0
     else:
         before_epoch = stood.before_epoch if stood.epoch == epoch else stood.epoch
-    return StateRow(
-        now=value or b"",
-        epoch=epoch,
-        alive=value is not None,
-        before=before or b"",
-        before_epoch=before_epoch,
-        alive_before=before is not None,
-    )
+    return StateRow(value or b"", epoch, value is not None, before or b"", before_epoch, before is not None)
 
 
 def _dead(found: BucketRead, state: State, epoch: int) -> tuple[bytes, ...]:

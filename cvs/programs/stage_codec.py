@@ -6,11 +6,13 @@ and every NaN one (H25).
 """
 
 import math
+import struct
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from ipaddress import IPv4Address, IPv6Address
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -23,8 +25,11 @@ Value = Any  # because a column may hold any CQL value
 Values = tuple[Value, ...]
 
 _PLAIN = frozenset({type(None), bool, float, str, bytes, datetime})
+_PLAIN_OR_INT = _PLAIN | {int}
+_SAME_FOR_SQL = frozenset({type(None), bool, int, str, bytes})
 _SMALL = 2**63
 _encode = msgspec.msgpack.Encoder().encode
+_length = struct.Struct(">I").pack
 
 
 def _text(make: Callable[[str], Value]) -> Callable[[bytes], Value]:
@@ -60,6 +65,8 @@ _DECODERS: dict[int, Callable[[bytes], Value]] = {
 
 def _wrap(value: Value) -> Value:
     """Return what MessagePack can hold for a value that is not plain."""
+    if type(value) is Decimal:
+        return _extension(1, str(value).encode())
     if isinstance(value, int):
         return value if -_SMALL <= value < _SMALL else _extension(4, str(value).encode())
     if isinstance(value, Decimal):
@@ -99,6 +106,12 @@ _decode = msgspec.msgpack.Decoder(tuple[Any, ...], ext_hook=_hook).decode
 
 def pack(values: Iterable[Value]) -> bytes:
     """Return the bytes of some values; equal bytes give equal values back."""
+    values = tuple(values)
+    if _PLAIN_OR_INT.issuperset(map(type, values)):
+        try:
+            return _encode(values)  # as most rows are; which way a row goes depends on its values alone
+        except OverflowError:
+            pass
     return _encode(
         [
             value
@@ -116,12 +129,33 @@ def unpack(data: bytes) -> Values:
 
 def pack_key(values: Iterable[Value]) -> bytes:
     """Return bytes that are equal exactly if the values are equal for SQL."""
-    return pack([math.nan if value != value else canonical(value) for value in values])
+    values = tuple(values)
+    if not _SAME_FOR_SQL.issuperset(map(type, values)):
+        values = tuple([math.nan if value != value else canonical(value) for value in values])
+    return pack(values)
+
+
+def picking(places: Sequence[int]) -> Callable[[Values], Values]:
+    """Return what picks the values at some places of a row."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    if not places:
+        return lambda _row: ()
+    (only,) = places
+    return lambda row: (row[only],)
 
 
 def framed(*parts: bytes) -> bytes:
     """Join parts so that one part list is a prefix of another exactly if its bytes are."""
-    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+    joined = b""
+    for part in parts:
+        joined += _length(len(part)) + part
+    return joined
+
+
+def last_frame(data: bytes, prefix: bytes) -> Values:
+    """Return the values packed in the one part that follows a prefix."""
+    return _decode(data[len(prefix) + 4 :])
 
 
 def beyond(prefix: bytes) -> bytes:

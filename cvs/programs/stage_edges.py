@@ -4,13 +4,12 @@ A row travels as a tuple in the order of its source's columns. An edge that only
 dictionary; one that computes does, once a row.
 """
 
-from collections.abc import Callable, Iterable
-from operator import itemgetter
+from collections.abc import Callable
 
 from cvs.model.expressions import Column, compile_expression, compile_predicate
 from cvs.model.stages import Edge, Plan, Stage
-from cvs.programs.stage_bucket import Bag
-from cvs.programs.stage_codec import Values
+from cvs.programs.stage_bag import Bag
+from cvs.programs.stage_codec import Values, picking
 
 RowMap = Callable[[Values], Values | None]
 """What an edge does to one row; None: not selected."""
@@ -41,11 +40,8 @@ def _projection(edge: Edge, source_columns: tuple[str, ...]) -> Callable[[Values
     if all(isinstance(it, Column) and it.name in source_columns for it in expressions):
         places = [source_columns.index(it.name) for it in expressions if isinstance(it, Column)]
         if places == list(range(len(source_columns))):
-            return lambda row: row
-        if len(places) == 1:
-            (only,) = places
-            return lambda row: (row[only],)
-        return itemgetter(*places) if places else lambda _row: ()
+            return same
+        return picking(places)
     compiled = [compile_expression(it) for it in expressions]
 
     def compute(row: Values) -> Values:
@@ -55,8 +51,16 @@ def _projection(edge: Edge, source_columns: tuple[str, ...]) -> Callable[[Values
     return compute
 
 
-def through(edge: RowMap, changes: Iterable[tuple[Values, int]], into: Bag) -> None:
+def same(row: Values) -> Values:
+    """Return the row."""
+    return row
+
+
+def through(edge: RowMap, changes: Bag, into: Bag) -> None:
     """Carry changes of a source over an edge into a bag."""
+    if edge is same:
+        into.extend(changes)
+        return
     for row, count in changes:
         mapped = edge(row)
         if mapped is not None:

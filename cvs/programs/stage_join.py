@@ -11,11 +11,13 @@ also makes null-extended rows appear and vanish (paper 000 D-2.5).
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from cvs.model.expressions import compile_predicate
 from cvs.model.stages import JoinStage
-from cvs.programs.stage_bucket import Bag, Place, State
-from cvs.programs.stage_codec import Value, Values, framed, pack, pack_key, unpack
+from cvs.programs.stage_bag import Bag
+from cvs.programs.stage_bucket import Place, State
+from cvs.programs.stage_codec import Value, Values, framed, last_frame, pack, pack_key, picking, unpack
 
 Counted = list[tuple[Values, int]]
 Pair = Callable[[Values, Values], bool]
@@ -32,37 +34,50 @@ class JoinCompute:
         self._sides = (framed(b"%d" % number, b"l"), framed(b"%d" % number, b"r"))
         left = tuple(c.name for c in stage.left[0].columns)
         right = tuple(c.name for c in stage.right[0].columns)
-        self._places = ([left.index(n) for n in stage.left_key], [right.index(n) for n in stage.right_key])
+        self._key = (
+            picking([left.index(n) for n in stage.left_key]),
+            picking([right.index(n) for n in stage.right_key]),
+        )
         self._nulls = ((None,) * len(left), (None,) * len(right))
         self._pair = self._predicate(left + right)
         both = {name: i for i, name in enumerate(left + right)}
-        self._shown = [both[name] for name, _ in stage.output]
+        self._output = picking([both[name] for name, _ in stage.output])
 
     def join_key(self, side: int, row: Values) -> Values:
         """Return the values a row of a side (0 left, 1 right) joins on."""
-        return tuple(row[p] for p in self._places[side])
+        return self._key[side](row)
 
     def __call__(self, state: State, changes: tuple[Bag, Bag], *, always: bool = False) -> Bag:
         """Carry changes of both sides into the state and return the change of the join."""
-        touched: dict[bytes, tuple[bool, tuple[Counted, Counted]]] = {}
-        for side, bag in enumerate(changes):
-            for row, count in bag:
-                values = self.join_key(side, row)
-                known = not any(value is None for value in values)
-                touched.setdefault(pack_key(values), (known, ([], [])))[1][side].append((row, count))
-        state.want(keys=self._keys(touched), prefixes=self._prefixes(touched))
+        left, right = changes
+        if left.sorted is None or left.sorted is not right.sorted:
+            left.sorted = right.sorted = self._touched(changes)
+        touched: dict[bytes, _Touched] = left.sorted
+        state.want(keys=_keys(touched), prefixes=self._prefixes(touched))
         out = Bag()
         for name in sorted(touched):
-            known, moves = touched[name]
-            self._move(state, name, moves, known, out)
+            self._move(state, name, touched[name], out)
         return out
+
+    def _touched(self, changes: tuple[Bag, Bag]) -> dict[bytes, "_Touched"]:
+        touched: dict[bytes, _Touched] = {}
+        for side, bag in enumerate(changes):
+            for packed, (row, count) in bag.named():
+                values = self.join_key(side, row)
+                name = pack_key(values)
+                it = touched.get(name)
+                if it is None:
+                    it = touched[name] = _Touched(None not in values)
+                it.moves[side].append((row, count))
+                it.keys[side].append(self._rows_of(side, name) + framed(packed))
+        return touched
 
     def contents(self, state: State) -> Bag:
         """Return the join's rows as the state has them."""
         groups: dict[bytes, tuple[Counted, Counted]] = {}
         for side, prefix in enumerate(self._sides):
-            for value in state.under(prefix).values():
-                row, count = unpack(value)
+            for key, value in state.under(prefix).items():
+                row, count = self._row_of(key, prefix), unpack(value)[0]
                 groups.setdefault(pack_key(self.join_key(side, row)), ([], []))[side].append((row, count))
         out = Bag()
         for left, right in groups.values():
@@ -81,60 +96,58 @@ class JoinCompute:
     def _rows_of(self, side: int, name: bytes) -> bytes:
         return self._sides[side] + framed(name)
 
-    def _keys(self, touched: dict[bytes, tuple[bool, tuple[Counted, Counted]]]) -> Iterable[bytes]:
-        for name, (_, moves) in touched.items():
-            for side, rows in enumerate(moves):
-                yield from (self._rows_of(side, name) + framed(pack(row)) for row, _ in rows)
-
-    def _linear(self, moves: tuple[Counted, Counted]) -> tuple[bool, bool]:
-        left, right = moves
+    def _linear(self, it: "_Touched") -> tuple[bool, bool]:
+        left, right = it.moves
         kind = self.stage.kind
         return (not right and kind in LINEAR_IN_LEFT, not left and kind in LINEAR_IN_RIGHT)
 
-    def _prefixes(self, touched: dict[bytes, tuple[bool, tuple[Counted, Counted]]]) -> Iterable[bytes]:
+    def _prefixes(self, touched: dict[bytes, "_Touched"]) -> Iterable[bytes]:
         """Return the sides that must be read whole, value by value."""
-        for name, (known, moves) in touched.items():
-            if not known:
+        for name, it in touched.items():
+            if not it.known:
                 continue
-            by_left, by_right = self._linear(moves)
+            by_left, by_right = self._linear(it)
             if not by_right:
                 yield self._rows_of(1, name)
             if not by_left:
                 yield self._rows_of(0, name)
 
-    def _move(self, state: State, name: bytes, moves: tuple[Counted, Counted], known: bool, out: Bag) -> None:
-        by_left, by_right = self._linear(moves)
+    def _move(self, state: State, name: bytes, it: "_Touched", out: Bag) -> None:
+        by_left, by_right = self._linear(it)
+        known, (left, right) = it.known, it.moves
         if not known:
-            self._join(moves[0], moves[1], known, 1, out)
+            self._join(left, right, known, 1, out)
         elif by_left:
-            self._join(moves[0], self._side(state, 1, name), known, 1, out)
+            self._join(left, self._side(state, 1, name), known, 1, out)
         elif by_right:
-            self._join(self._side(state, 0, name), moves[1], known, 1, out)
+            self._join(self._side(state, 0, name), right, known, 1, out)
         else:
             self._join(self._side(state, 0, name), self._side(state, 1, name), known, -1, out)
-        for side, rows in enumerate(moves):
-            self._keep(state, self._rows_of(side, name), rows)
+        for moves, keys in zip(it.moves, it.keys, strict=True):
+            _keep(state, moves, keys)
         if known and not by_left and not by_right:
             self._join(self._side(state, 0, name), self._side(state, 1, name), known, 1, out)
 
     def _side(self, state: State, side: int, name: bytes) -> Counted:
-        found = (unpack(value) for value in state.under(self._rows_of(side, name)).values())
-        return [(row, count) for row, count in found]
+        prefix = self._rows_of(side, name)
+        return [(last_frame(key, prefix), unpack(value)[0]) for key, value in state.under(prefix).items()]
 
-    def _keep(self, state: State, prefix: bytes, rows: Counted) -> None:
-        for row, count in rows:
-            key = prefix + framed(pack(row))
-            stored = state.get(key)
-            has = (unpack(stored)[1] if stored is not None else 0) + count
-            assert has >= 0, "a row left a join more often than it came"
-            state.put(key, pack((row, has)) if has else None)
+    def _row_of(self, key: bytes, prefix: bytes) -> Values:
+        """Return the row that a key of a side ends in: prefix, the join value's frame, the row's."""
+        size = int.from_bytes(key[len(prefix) : len(prefix) + 4], "big")
+        return last_frame(key, key[: len(prefix) + 4 + size])
 
     def _join(self, left: Counted, right: Counted, known: bool, sign: int, out: Bag) -> None:
         """Add the join of some rows that share a join value (`known`: which is not null)."""
         kind = self.stage.kind
+        if kind == "inner" and self._pair is None:
+            for other, n in right if known else ():
+                for row, count in left:
+                    out.add(self._show(row, other), sign * count * n)
+            return
         matched_right: set[int] = set()
         for row, count in left:
-            matches = [i for i, (other, n) in enumerate(right) if known and n and self._pair(row, other)]
+            matches = [i for i, (other, n) in enumerate(right) if known and n and self._pairs(row, other)]
             if kind in ("semi", "anti"):
                 if bool(matches) is (kind == "semi"):
                     out.add(self._show(row, self._nulls[1]), sign * count)
@@ -149,12 +162,36 @@ class JoinCompute:
                 if i not in matched_right:
                     out.add(self._show(self._nulls[0], row), sign * count)
 
-    def _show(self, left: Values, right: Values) -> Values:
-        both = left + right
-        return tuple(both[place] for place in self._shown)
+    def _pairs(self, left: Values, right: Values) -> bool:
+        return self._pair is None or self._pair(left, right)
 
-    def _predicate(self, columns: tuple[str, ...]) -> Pair:
+    def _show(self, left: Values, right: Values) -> Values:
+        return self._output(left + right)
+
+    def _predicate(self, columns: tuple[str, ...]) -> Pair | None:
         if self.stage.residual is None:
-            return lambda _left, _right: True
+            return None
         chosen = compile_predicate(self.stage.residual)
         return lambda left, right: chosen(dict(zip(columns, left + right, strict=True)))
+
+
+@dataclass(slots=True)
+class _Touched:
+    """What an epoch does under one join value: changes of both sides, and the keys of the rows they change."""
+
+    known: bool  # the value has no null, so its rows can meet
+    moves: tuple[Counted, Counted] = field(default_factory=lambda: ([], []))
+    keys: tuple[list[bytes], list[bytes]] = field(default_factory=lambda: ([], []))
+
+
+def _keys(touched: dict[bytes, _Touched]) -> Iterable[bytes]:
+    """Return the rows of state that changes surely touch."""
+    return (key for it in touched.values() for keys in it.keys for key in keys)
+
+
+def _keep(state: State, moves: Counted, keys: list[bytes]) -> None:
+    for (_, count), key in zip(moves, keys, strict=True):
+        stored = state.get(key)
+        has = (unpack(stored)[0] if stored is not None else 0) + count
+        assert has >= 0, "a row left a join more often than it came"
+        state.put(key, pack((has,)) if has else None)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from cvs.model.expressions import Column
 from cvs.model.stages import Edge, Plan, Publication
 from cvs.programs.epoch import Pin
-from cvs.programs.stage_bucket import Bag
-from cvs.programs.stage_codec import Value, Values, pack
+from cvs.programs.stage_bag import Bag
+from cvs.programs.stage_codec import Value, Values, pack, picking
 from cvs.programs.stage_edges import columns_of_sources, compile_edge, through
 
 KEY_BYTES_MAX = 65_000  # Cassandra's limit is 65,535 for a whole key, lengths included
@@ -45,12 +45,8 @@ class PublishCompute:
         columns = columns_of_sources(plan)
         self._edges = [(e.source, compile_edge(e, columns[e.source])) for e in publication.inputs]
         names = [name for name, _ in publication.columns]
-        self._places = [names.index(name) for name in publication.key]
+        self.key_of = picking([names.index(name) for name in publication.key])
         self._lone_partition = len(publication.partition_key) == 1
-
-    def key_of(self, row: Values) -> Values:
-        """Return the primary key of a row."""
-        return tuple(row[place] for place in self._places)
 
     def known(self, edge: Edge, key: Values) -> dict[str, Value]:
         """Return what a primary key says of the columns of an edge's source: where the key is just such a column."""
@@ -65,7 +61,8 @@ class PublishCompute:
         """Carry changes (or contents) of the sources over the publication's edges."""
         out = Bag()
         for source, edge in self._edges:
-            through(edge, changes.get(source, ()), out)
+            if source in changes:
+                through(edge, changes[source], out)
         return out
 
     def shown(self, changes: Mapping[str, Bag]) -> list[Shown]:

@@ -9,7 +9,8 @@ from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
 from cvs.programs.epoch import read_control
-from cvs.programs.stage_bucket import SENTINEL, Bag, BucketRead, ReadBucket, State
+from cvs.programs.stage_bag import Bag
+from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, State
 from cvs.programs.stage_codec import Value, Values
 from cvs.programs.stage_publish import PublishCompute
 from cvs.programs.stage_zone import ZoneCompute

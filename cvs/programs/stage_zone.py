@@ -19,7 +19,8 @@ from cvs.model.stages import (
     Zone,
 )
 from cvs.programs.stage_aggregate import AggregateCompute
-from cvs.programs.stage_bucket import Bag, NeedsError, State
+from cvs.programs.stage_bag import Bag
+from cvs.programs.stage_bucket import NeedsError, State
 from cvs.programs.stage_codec import Value, Values, bucket_of, pack_key
 from cvs.programs.stage_edges import RowMap, columns_of_sources, compile_edge, through
 from cvs.programs.stage_join import JoinCompute
@@ -73,10 +74,13 @@ class ZoneCompute:
                 continue
             arrived = Bag()
             through(way.run, bag, arrived)
-            for row, count in arrived:
+            place = (way.stage, way.side)
+            for name, (row, count) in arrived.named():
                 for bucket in self._buckets(way, row):
-                    side = routed.setdefault(bucket, {}).setdefault((way.stage, way.side), Bag())
-                    side.add(row, count)
+                    entered = routed.setdefault(bucket, {})
+                    if place not in entered:
+                        entered[place] = Bag()
+                    entered[place].add(row, count, name)
         if first:
             for number, stage in enumerate(self.zone.stages):
                 if isinstance(stage, AggregateStage) and not stage.group:
@@ -127,15 +131,18 @@ class ZoneCompute:
 
     def _stage(self, number: int, state: State, entered: BucketInput, inside: list[tuple[_Way, Bag]]) -> Bag:
         compute = self._computes[number]
-        sides = [entered.get((number, side)) for side in (0, 1)]
-        taken = (Bag(), Bag())
-        for bag, side in zip(taken, sides, strict=True):
-            bag.extend(side or Bag())
+        always = (number, 0) in entered
+        taken = [entered.setdefault((number, side), Bag()) for side in (0, 1)]
+        for side in {
+            way.side for way, _ in inside
+        }:  # because what entered is needed again in the next attempt
+            entered_too, taken[side] = taken[side], Bag()
+            taken[side].extend(entered_too)
         for way, bag in inside:
             through(way.run, bag, taken[way.side])
         if isinstance(compute, AggregateCompute | TopKCompute):
-            return compute(state, taken[0], always=sides[0] is not None)
-        return compute(state, taken)
+            return compute(state, taken[0], always=always)
+        return compute(state, (taken[0], taken[1]))
 
     def contents(self, state: State) -> dict[str, Bag]:
         """Return every stage's rows as a whole bucket's state has them."""

@@ -39,6 +39,7 @@ STOPS = {
     Kind.GAP: "changes were lost before they could be captured",
 }
 """What no epoch can follow: the views of the table are broken until they are built anew."""
+UNLIKE_ROWS = {Kind.SCHEMA, *STOPS}
 
 
 def base_table(definition: TableDefinition) -> BaseTable:
@@ -85,20 +86,28 @@ def delta_input(
     """
     found: dict[str, DeltaInput] = {}
     stopped: dict[str, str] = {}
+    followed: dict[str, tuple[DeltaInput, bool]] = {}  # by definition: asked once, not change by change
     for change in changes:
         if change.kind is Kind.GAP:
             stopped.update({table: _reason(change) for table in tables})
             continue
-        definition = definitions.get(change.definition)
-        if definition is None or change.kind is Kind.SCHEMA:
-            continue
-        if change.kind is Kind.TRUNCATION and change.deletion and _surely_before(change.deletion, begun):
-            continue
-        if change.kind in STOPS:
-            stopped[definition.full_name] = _reason(change)
-            continue
-        partition = found.setdefault(definition.full_name, {}).setdefault(change.key, PartitionChanges())
-        _take(change, partition, clustered=bool(definition.clustering))
+        known = followed.get(change.definition)
+        if known is None or change.kind in UNLIKE_ROWS:
+            definition = definitions.get(change.definition)
+            if definition is None or change.kind is Kind.SCHEMA:
+                continue
+            if change.kind is Kind.TRUNCATION and change.deletion and _surely_before(change.deletion, begun):
+                continue
+            if change.kind in STOPS:
+                stopped[definition.full_name] = _reason(change)
+                continue
+            known = (found.setdefault(definition.full_name, {}), bool(definition.clustering))
+            followed[change.definition] = known
+        partitions, clustered = known
+        partition = partitions.get(change.key)
+        if partition is None:
+            partition = partitions[change.key] = PartitionChanges()
+        _take(change, partition, clustered=clustered)
     return found, stopped
 
 
@@ -188,12 +197,14 @@ class _RowDecoder:
     """Decodes keys and visible columns of one table."""
 
     def __init__(self, definition: TableDefinition, table: BaseTable) -> None:
-        self._definition = definition
         self.types = types_of(definition)
         names = [name for name, _ in table.columns]
         if unknown := [name for name in names if name not in self.types]:
             raise SpecificationError(f"{table.name} has no column {unknown[0]}", where=table.name)
         self._partition = [column.name for column in definition.partition_key]
+        self._key_parts = (
+            (lambda key: (key,)) if len(self._partition) == 1 else partial(split_key, definition)
+        )
         self.clustering = [column.name for column in definition.clustering]
         self._place = {name: i for i, name in enumerate(names)}
         self._width = len(names)
@@ -204,7 +215,7 @@ class _RowDecoder:
     def row(self, partition: bytes, clustering: bytes, visible: Visible) -> Values:
         """Return a row in the order of the table's columns."""
         row: list[Value] = [None] * self._width
-        for name, data in zip(self._partition, split_key(self._definition, partition), strict=True):
+        for name, data in zip(self._partition, self._key_parts(partition), strict=True):
             row[self._place[name]] = self._whole[name](data)
         if clustering:
             for name, part in zip(self.clustering, unpack(clustering), strict=True):

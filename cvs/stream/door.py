@@ -22,7 +22,7 @@ from cvs.model.outcome import APPLIED, Outcome, OutcomeKind
 from cvs.model.signature import Signature
 from cvs.model.stages import Publication
 from cvs.model.types import native
-from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, SetBucket, StateRow
+from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, SetBucket, decode_state, encode_state
 from cvs.programs.stage_codec import Values, beyond
 from cvs.programs.stage_delta import PutImages, ReadImages
 from cvs.programs.stage_publish import PutRows
@@ -30,6 +30,7 @@ from cvs.store.outcomes import outcome_of_error
 from cvs.store.session import CassandraSession
 
 IN_FLIGHT = 64
+KEYS_A_READ = 400
 ROWS_A_PUT = 100
 BYTES_A_PUT = 48 * 1024
 """Cassandra warns of a batch above 64 KiB and refuses one above 640 KiB."""
@@ -38,8 +39,7 @@ PARTITIONS_A_PUT = 10
 PUT_TRIES = 60
 TRY_SECONDS = 0.5
 SIGNATURE = "incarnation, epoch, chunk, last"
-ROW = "row, now, row_epoch, alive, before, before_epoch, alive_before"
-READ = f"SELECT {SIGNATURE}, {ROW} FROM"
+READ = f"SELECT {SIGNATURE}, row, image FROM"
 
 Statement = tuple[Any, Any]
 Check = Callable[[], None]
@@ -136,8 +136,8 @@ class CassandraDoor:
             yield self._bound(f"{READ} {table} WHERE bucket = ?", (request.bucket,), level)
             return
         keys = [SENTINEL, *request.keys]
-        for start in range(0, len(keys), ROWS_A_PUT):
-            part = keys[start : start + ROWS_A_PUT]
+        for start in range(0, len(keys), KEYS_A_READ):
+            part = keys[start : start + KEYS_A_READ]
             yield self._bound(f"{READ} {table} WHERE bucket = ? AND row IN ?", (request.bucket, part), level)
         for prefix in request.prefixes:
             text = f"{READ} {table} WHERE bucket = ? AND row >= ? AND row < ?"
@@ -156,21 +156,9 @@ class CassandraDoor:
             "IF incarnation = ? AND epoch = ? AND chunk = ? AND last = ?"
         )
         batch.add(condition, (*request.new.scalars, request.bucket, *request.expected.scalars))
-        put = self._session.prepared(f"INSERT INTO {table} (bucket, {ROW}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)")
+        put = self._session.prepared(f"INSERT INTO {table} (bucket, row, image) VALUES (?, ?, ?)")
         for key, row in request.puts:
-            batch.add(
-                put,
-                (
-                    request.bucket,
-                    key,
-                    row.now,
-                    row.epoch,
-                    row.alive,
-                    row.before,
-                    row.before_epoch,
-                    row.alive_before,
-                ),
-            )
+            batch.add(put, (request.bucket, key, encode_state(row)))
         delete = (
             self._session.prepared(f"DELETE FROM {table} WHERE bucket = ? AND row = ?")
             if request.deletes
@@ -185,8 +173,8 @@ class CassandraDoor:
         for index, request in enumerate(requests):
             table = f"{self._keyspace}.{request.table}"
             read = f"SELECT base_key, image FROM {table} WHERE bucket = ?"
-            for start in range(0, len(request.keys), ROWS_A_PUT):
-                part = list(request.keys[start : start + ROWS_A_PUT])
+            for start in range(0, len(request.keys), KEYS_A_READ):
+                part = list(request.keys[start : start + KEYS_A_READ])
                 statements.append((index, self._bound(f"{read} AND base_key IN ?", (request.bucket, part))))
             for prefix in request.prefixes:
                 if not prefix:
@@ -330,18 +318,7 @@ def _rows_of(result: Any) -> Any:
 
 def _bucket(rows: list[Any]) -> BucketRead:
     incarnation, epoch, chunk, last = rows[0][:4]
-    found = {
-        row[4]: StateRow(
-            now=row[5] or b"",
-            epoch=row[6] or 0,
-            alive=bool(row[7]),
-            before=row[8] or b"",
-            before_epoch=row[9] or 0,
-            alive_before=bool(row[10]),
-        )
-        for row in rows
-        if row[4] is not None and row[4] != SENTINEL
-    }
+    found = {row[4]: decode_state(row[5]) for row in rows if row[4] is not None and row[4] != SENTINEL}
     signature = Signature(incarnation=incarnation, version=epoch, chunk=chunk, last=last)
     return BucketRead(signature=signature, rows=found)
 

@@ -13,7 +13,7 @@ from cassandra.concurrent import execute_concurrent_with_args
 from cvs.model.layout import TableLayout, create_statement, delta_table, published_table, quoted, state_table
 from cvs.model.stages import Plan
 from cvs.programs.epoch import BUILDING, CONTROL_BUCKET, CONTROL_TABLE, PIN_ROW, Pin, encode_pin
-from cvs.programs.stage_bucket import SENTINEL
+from cvs.programs.stage_bucket import SENTINEL, StateRow, encode_state
 from cvs.store.session import CassandraSession
 
 EPOCHS_A_LIFE = 10**10
@@ -117,8 +117,9 @@ def create(
     if build:
         views = {publication.view: BUILDING for publication in plan.publications}
         pin = Pin(epoch=before, incarnation=names.incarnation, build=build, views=views)
-        put = f"INSERT INTO {control} (bucket, row, now, row_epoch, alive) VALUES (?, ?, ?, ?, true) "
-        values = (names.building_bucket, PIN_ROW, encode_pin(pin), before)
+        put = f"INSERT INTO {control} (bucket, row, image) VALUES (?, ?, ?) "
+        row = StateRow(now=encode_pin(pin), epoch=before, alive=True)
+        values = (names.building_bucket, PIN_ROW, encode_state(row))
         # because of two that were never begun the later counts; seconds are older than every ballot's microseconds
         session.execute(f"{put} USING TIMESTAMP {int(time.time())}", values)
     _make_buckets(session, control, [names.building_bucket], names.incarnation, before)
@@ -128,8 +129,8 @@ def _make_buckets(
     session: CassandraSession, table: str, buckets: Iterable[int], incarnation: int, epoch: int
 ) -> None:
     put = session.prepared(
-        f"INSERT INTO {table} (bucket, incarnation, epoch, chunk, last, row, row_epoch, alive) "
-        f"VALUES (?, ?, ?, 0, true, ?, 0, false) USING TIMESTAMP {OLDEST}"
+        f"INSERT INTO {table} (bucket, incarnation, epoch, chunk, last, row) "
+        f"VALUES (?, ?, ?, 0, true, ?) USING TIMESTAMP {OLDEST}"
     )
     values = [(bucket, incarnation, epoch, SENTINEL) for bucket in buckets]
     execute_concurrent_with_args(session.driver, put, values, concurrency=64)

@@ -22,16 +22,15 @@ from cvs.programs.epoch_run import (
     zone_step,
 )
 from cvs.programs.epoch_whole import Place, Whole, whole_step
-from cvs.programs.stage_bucket import Bag, drive, together
-from cvs.programs.stage_codec import Values, bucket_of
+from cvs.programs.stage_bag import Bag
+from cvs.programs.stage_bucket import drive, together
+from cvs.programs.stage_codec import bucket_of
 from cvs.programs.stage_delta import DeltaInput
 from cvs.programs.stage_publish import PutRows
-from cvs.programs.stage_zone import BucketInput
 from cvs.stream.recipe import Recipe, made
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
-Pairs = list[tuple[Values, int]]
 Job = list[tuple[int, list[Any]]]
 """A slice's work: (number of the base table or zone, its part)."""
 Spread = Callable[[Callable[[Sequence[Item]], Found], Sequence[Sequence[Item]]], list[Found]]
@@ -69,13 +68,12 @@ def run_spread(
             result.buckets += len(routed)
             for stage in zone.zone.stages:
                 flowing[stage.name] = Bag()
-            items = [(bucket, _pairs(entered)) for bucket, entered in routed]
-            tasks.append([items[i::slices] for i in range(slices)])
+            tasks.append([routed[i::slices] for i in range(slices)])
         numbers = [program.zones.index(zone) for zone in level]
         jobs = _shared(tasks, numbers)
         for outputs in spread(_ZoneTask(recipe, pin), jobs) if jobs else ():
-            for name, pairs in outputs.items():
-                flowing[name].extend(Bag(pairs))
+            for name, bag in outputs.items():
+                flowing[name].extend(bag)
     _publish(recipe, program, pin, flowing, result, spread=spread, slices=slices)
     return result
 
@@ -122,10 +120,6 @@ def _shared(parts: Sequence[list[list[Any]]], numbers: Sequence[int]) -> list[Jo
     return [job for job in jobs if job]
 
 
-def _pairs(entered: BucketInput) -> dict[tuple[int, int], Pairs]:
-    return {place: list(bag) for place, bag in entered.items()}
-
-
 class _DeltaTask:
     """Stage 0 over some partitions of the base tables."""
 
@@ -148,15 +142,11 @@ class _ZoneTask:
     def __init__(self, recipe: Recipe, pin: Pin) -> None:
         self.recipe, self.pin = recipe, pin
 
-    def __call__(self, job: Job) -> dict[str, Pairs]:
+    def __call__(self, job: Job) -> dict[str, Bag]:
         program, door = made(self.recipe)
-        machines = []
-        for number, part in job:
-            zone = program.zones[number]
-            routed = {bucket: {place: Bag(pairs) for place, pairs in sides.items()} for bucket, sides in part}
-            machines.append(zone_step(zone, program.tables[zone.name], self.pin, routed))
-        found = drive(together(machines), door)
-        return {name: list(bag) for outputs in found for name, bag in outputs.items()}
+        zones = [(program.zones[number], dict(part)) for number, part in job]
+        steps = [zone_step(zone, program.tables[zone.name], self.pin, routed) for zone, routed in zones]
+        return {name: bag for outputs in drive(together(steps), door) for name, bag in outputs.items()}
 
 
 class _WholeTask:

@@ -27,7 +27,8 @@ from cvs.plan.sql import DeclaredView
 from cvs.programs.delta import Cell, Deletion, Liveness, RowImage
 from cvs.programs.epoch import Control, Pin, commit, pin_next, read_control
 from cvs.programs.epoch_run import BaseReader, Program, run_epoch
-from cvs.programs.stage_bucket import ALL_RULES, Bag, Rules, SetBucket, State, drive
+from cvs.programs.stage_bag import Bag
+from cvs.programs.stage_bucket import ALL_RULES, Rules, SetBucket, State, drive
 from cvs.programs.stage_codec import pack, unpack
 from cvs.programs.stage_delta import PartitionChanges
 from cvs.programs.stage_memory import MemoryDoor

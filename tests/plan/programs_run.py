@@ -8,7 +8,8 @@ from cvs.model.identity import key_identity
 from cvs.model.stages import Plan
 from cvs.programs.epoch import Pin
 from cvs.programs.epoch_run import zone_step
-from cvs.programs.stage_bucket import Bag, drive
+from cvs.programs.stage_bag import Bag
+from cvs.programs.stage_bucket import drive
 from cvs.programs.stage_memory import MemoryDoor
 from cvs.programs.stage_publish import PublishCompute
 from cvs.programs.stage_zone import ZoneCompute

@@ -10,7 +10,7 @@ from cvs.client import snapshot
 from cvs.client.snapshot import Token, ViewReader
 from cvs.errors import SpecificationError, StoreError
 from cvs.programs.epoch import BUILDING, CONTROL_TABLE, Pin, commit, next_pin, pin_next, read_control
-from cvs.programs.stage_bucket import drive
+from cvs.programs.stage_bucket import drive, encode_state
 from tests.unit.programs.epoch_cases import CASES
 from tests.unit.programs.epoch_world import Case, Driver, World, as_shown
 
@@ -31,10 +31,10 @@ class Session:
         rows = self.world.door.rows.get(place, {})
         if place[0] == CONTROL_TABLE:
             scalars = self.world.door.signatures[place].scalars
-            return [(*scalars, key, row.now) for key, row in rows.items()]
+            return [(*scalars, key, encode_state(row)) for key, row in rows.items()]
         inside = [(k, r) for k, r in rows.items() if len(values) == 1 or values[1] <= k < values[2]]
         self.rows_read += len(inside)
-        return [(k, r.now, r.epoch, r.alive, r.before, r.alive_before) for k, r in inside]
+        return [(k, encode_state(r)) for k, r in inside]
 
 
 def reader(world: World, between: Callable[[], None] = lambda: None) -> ViewReader:

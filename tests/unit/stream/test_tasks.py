@@ -1,5 +1,6 @@
 """An epoch spread over tasks moves what an epoch in one process moves, whatever the slices."""
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,11 @@ def written(shop: MemoryShop, epoch: int) -> Any:
     return delta_input(shop.pending, DEFINITIONS)[0]
 
 
+def travelled(it: Any) -> Any:
+    """Return what arrives of something sent to a task, or back."""
+    return pickle.loads(pickle.dumps(it))
+
+
 def moved(result: EpochResult) -> Any:
     return (
         {table: sorted(map(repr, moves)) for table, moves in result.bases.items()},
@@ -53,7 +59,7 @@ def test_spread_epochs_equal_epochs_in_one_process(
 
     def in_turn(function: Any, parts: Any) -> list[Any]:
         jobs.append(len(parts))
-        return [function(part) for part in parts]
+        return [travelled(function(travelled(part))) for part in parts]
 
     recipe: Any = None  # because `made` above does not ask
     for pin in pins():
