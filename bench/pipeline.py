@@ -1,6 +1,6 @@
 """The pipeline, measured in one run: CPU ms a base write, backlog, writers beside it, freshness, recording, memory.
 
-    python bench/pipeline.py [--parts backlog,units,cost,open,fresh,memory] [--writes 3000] [--rounds 3] [--out FILE]
+    python bench/pipeline.py [--parts backlog,units,cost,...] [--writes 3000] [--rounds 3] [--out FILE]
 
 One real node, one capture, pipelines as processes of their own under local Spark; what is compared is measured in
 turns of the same run, so compare ratios. CPU is that of all processes concerned, writers and node included.
@@ -11,6 +11,8 @@ turns of the same run, so compare ratios. CPU is that of all processes concerned
     cost      CPU ms a base write: no view, a native view, one cvs view that is the same copy (c1), four views (c4)
     open      open-loop writers: p99 with cvs beside them and without
     fresh     from a base write acknowledged to its published row readable
+    recovery  kill -9 of the pipeline under writers: seconds until it commits again, and until its lag is as before
+    spread    backlogs in the driver's process against Spark's tasks, four views and eleven, by size of the epoch
     memory    resident MB of what runs
 """
 
@@ -24,11 +26,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench_pipeline.backlog import backlog, recording
+from bench_pipeline.backlog import backlog, recording, spread
 from bench_pipeline.place import MODES, Bench, memory
 from bench_pipeline.units import floor_of, units
 
-PARTS = ("backlog", "recording", "units", "cost", "open", "fresh", "memory")
+PARTS = ("backlog", "recording", "units", "cost", "open", "fresh", "recovery", "memory", "spread")
 
 
 def cost(bench: Bench, *, writes: int, rounds: int) -> dict[str, Any]:
@@ -81,7 +83,7 @@ def measured(bench: Bench, options: argparse.Namespace) -> Iterator[tuple[str, A
     """Every part that was asked for, as it is done."""
     parts = options.parts
     bench.start_capture()
-    if {"cost", "open", "fresh", "memory"} & parts:
+    if {"cost", "open", "fresh", "recovery", "memory"} & parts:
         bench.start_pipelines()
     if "cost" in parts:
         yield "cost", cost(bench, writes=options.writes, rounds=options.rounds)
@@ -91,7 +93,11 @@ def measured(bench: Bench, options: argparse.Namespace) -> Iterator[tuple[str, A
         yield f"fresh at {rate}/s", bench.freshness("c4", rate, seconds=8.0)
     if "memory" in parts:
         yield "memory", memory(bench)
+    for number in range(options.rounds if "recovery" in parts else 0):
+        yield f"recovery {number}", bench.recovery("c4", options.rate // 2)
     bench.stop_pipelines()
+    if "spread" in parts:
+        yield "spread", spread(bench, options.backlog, spark=options.spark)
     if "backlog" in parts:
         yield "backlog c1", backlog(bench, "c1", options.backlog)
         yield "backlog c4", backlog(bench, "c4", options.backlog, profile=options.profile)

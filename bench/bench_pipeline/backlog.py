@@ -14,6 +14,7 @@ from cvs.store.session import CassandraSession
 from cvs.stream.pipeline import Pipeline
 from cvs.stream.recipe import recipe_of
 from cvs.stream.recording import EpochLog
+from cvs.stream.spark import spark_session, spread_over
 from cvs.stream.tables import Names, create
 
 _numbers = itertools.count(1)
@@ -23,14 +24,11 @@ def new_pipeline(bench: Bench, mode: str) -> Pipeline:
     """A pipeline over tables of its own, at the feed's beginning."""
     session = CassandraSession(bench.session.address)
     names = Names(keyspace=f"backlog_{next(_numbers)}")
-    views = (
-        views_of(mode)
-        .replace(f"{mode}.", f"{names.keyspace}.")
-        .replace(f"base_{names.keyspace}.", f"base_{mode}.")
-    )
+    base = "c1" if mode == "c1" else "c4"
+    views = views_of(mode).replace(f" {base}.", f" {names.keyspace}.")
     replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
     session.define(f"CREATE KEYSPACE {names.keyspace} WITH replication = {replication}")
-    recipe, _ = recipe_of(session, views, names=names, keyspaces=(f"base_{mode}",))
+    recipe, _ = recipe_of(session, views, names=names, keyspaces=(f"base_{base}",))
     create(session, recipe.plan, names)
     return Pipeline(recipe=recipe, feed=FolderFeed(bench.folder / "feed"), session=session)
 
@@ -85,6 +83,32 @@ def backlog(bench: Bench, mode: str, count: int, *, profile: str | None = None) 
         found = drained(bench, pipeline)
     pipeline.session.close()
     return {**found, "first, with start-up, changes/s": first["changes/s"]}
+
+
+def spread(bench: Bench, count: int, *, spark: str) -> dict[str, Any]:
+    """Backlogs of several sizes, each as one epoch: in this process, and spread over Spark's tasks."""
+    session = spark_session(spark)
+    found: dict[str, Any] = {}
+    try:
+        for mode in ("c4", "c11"):
+            for place in ("here", "tasks"):
+                pipeline = new_pipeline(bench, mode)
+                if place == "tasks":
+                    pipeline.spread, pipeline.spread_from = spread_over(session), 1
+                _write_and_drain(bench, pipeline, count)  # all rows are there, everything is warm
+                for size in (count // 16, count // 4, count):
+                    it = _write_and_drain(bench, pipeline, size)
+                    found[f"{mode} {place}, {size} changes an epoch, changes/s"] = it["changes/s"]
+                pipeline.session.close()
+    finally:
+        session.stop()
+    return found
+
+
+def _write_and_drain(bench: Bench, pipeline: Pipeline, count: int) -> dict[str, Any]:
+    bench.write("c4", count, seed=next(_numbers))
+    bench.wait_captured()
+    return drained(bench, pipeline)
 
 
 def recording(bench: Bench, count: int, *, rounds: int) -> dict[str, Any]:
