@@ -158,6 +158,14 @@ def last_frame(data: bytes, prefix: bytes) -> Values:
     return _decode(data[len(prefix) + 4 :])
 
 
+def parent(frames: bytes) -> bytes:
+    """Return all frames but the last."""
+    at = last = 0
+    while at < len(frames):
+        last, at = at, at + 4 + int.from_bytes(frames[at : at + 4], "big")
+    return frames[:last]
+
+
 def beyond(prefix: bytes) -> bytes:
     """Return the smallest bytes greater than everything that begins with a prefix."""
     stripped = prefix.rstrip(b"\xff")

@@ -23,7 +23,7 @@ from cvs.model.signature import Signature
 from cvs.model.stages import Publication
 from cvs.model.types import native
 from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, SetBucket, decode_state, encode_state
-from cvs.programs.stage_codec import Values, beyond
+from cvs.programs.stage_codec import Values, beyond, parent
 from cvs.programs.stage_delta import PutImages, ReadImages
 from cvs.programs.stage_publish import PutRows
 from cvs.store.outcomes import outcome_of_error
@@ -31,6 +31,8 @@ from cvs.store.session import CassandraSession
 
 IN_FLIGHT = 64
 KEYS_A_READ = 400
+SPARE_ROWS = 20
+"""Rows a prefix that are read between prefixes rather than asking for each: about what a statement costs."""
 ROWS_A_PUT = 100
 BYTES_A_PUT = 48 * 1024
 """Cassandra warns of a batch above 64 KiB and refuses one above 640 KiB."""
@@ -42,6 +44,8 @@ SIGNATURE = "incarnation, epoch, chunk, last"
 READ = f"SELECT {SIGNATURE}, row, image FROM"
 
 Statement = tuple[Any, Any]
+Span = tuple[bytes, ...]
+"""Prefixes between which all is read at once."""
 Check = Callable[[], None]
 
 
@@ -111,10 +115,24 @@ class CassandraDoor:
         return [None] * len(requests)
 
     def _read_buckets(self, requests: list[ReadBucket]) -> list[BucketRead]:
-        statements = [(i, s) for i, r in enumerate(requests) for s in self._reads(r)]
         found: list[list[Any]] = [[] for _ in requests]
-        for (index, _), rows in zip(statements, self._repeated([s for _, s in statements]), strict=True):
-            found[index].extend(rows)
+        nothing: Span = ()
+        reads = [(i, nothing, s) for i, r in enumerate(requests) for s in self._reads(r)]
+        reads += [
+            (i, span, self._span(requests[i], span))
+            for i, r in enumerate(requests)
+            for span in spans(r.prefixes)
+        ]
+        while reads:
+            wide: list[tuple[int, Span]] = []
+            for (i, span, _), rows in zip(reads, self._repeated([s for _, _, s in reads]), strict=True):
+                if len(span) > 1 and len(rows) >= SPARE_ROWS * len(span):
+                    wide += [
+                        (i, (prefix,)) for prefix in span
+                    ]  # because too much lies between what was asked for
+                else:
+                    found[i].extend(rows)
+            reads = [(i, span, self._span(requests[i], span)) for i, span in wide]
         answers = []
         for request, rows in zip(requests, found, strict=True):
             signatures = {row[:4] for row in rows}
@@ -139,9 +157,15 @@ class CassandraDoor:
         for start in range(0, len(keys), KEYS_A_READ):
             part = keys[start : start + KEYS_A_READ]
             yield self._bound(f"{READ} {table} WHERE bucket = ? AND row IN ?", (request.bucket, part), level)
-        for prefix in request.prefixes:
-            text = f"{READ} {table} WHERE bucket = ? AND row >= ? AND row < ?"
-            yield self._bound(text, (request.bucket, prefix, beyond(prefix)), level)
+
+    def _span(self, request: ReadBucket, prefixes: Span) -> Statement:
+        """Read what begins with one prefix, or what lies between some, as far as that is not much more."""
+        level = self._session.serial if request.serial else ConsistencyLevel.QUORUM
+        text = f"{READ} {self._keyspace}.{request.table} WHERE bucket = ? AND row >= ? AND row < ?"
+        values = (request.bucket, prefixes[0], beyond(prefixes[-1]))
+        if len(prefixes) == 1:
+            return self._bound(text, values, level)
+        return self._bound(f"{text} LIMIT ?", (*values, SPARE_ROWS * len(prefixes)), level)
 
     def _set(self, request: SetBucket) -> Statement:
         self._session.check_serial(self._keyspace, request.table)
@@ -261,6 +285,14 @@ class CassandraDoor:
         raise StoreError(
             f"the cluster does not answer: {failure}", next_step="see that a quorum of its nodes is up"
         )
+
+
+def spans(prefixes: Iterable[bytes]) -> list[Span]:
+    """Group prefixes, in order, that differ in their last frame only: one statement may read what lies between."""
+    groups: dict[bytes, list[bytes]] = {}
+    for prefix in sorted(prefixes):
+        groups.setdefault(parent(prefix), []).append(prefix)
+    return [tuple(group) for group in groups.values()]
 
 
 def _size(request: Any) -> int:

@@ -8,11 +8,15 @@ import pytest
 
 from cvs.client.snapshot import ViewReader
 from cvs.embedded.node import Node
+from cvs.model.outcome import OutcomeKind
+from cvs.model.signature import Signature
 from cvs.model.stages import Plan
 from cvs.programs.epoch import commit
 from cvs.programs.epoch_run import Program
-from cvs.programs.stage_bucket import drive
+from cvs.programs.stage_bucket import ReadBucket, SetBucket, StateRow, drive
+from cvs.programs.stage_codec import framed
 from cvs.store.session import CassandraSession, ClusterAddress
+from cvs.stream import door
 from cvs.stream.door import CassandraDoor
 from cvs.stream.tables import Names, create
 from tests.unit.programs.epoch_cases import CASES
@@ -27,8 +31,8 @@ def world_on(node: Node, case: Case, seed: int) -> tuple[World, CassandraSession
     plan = _in_keyspace(case.plan, space)
     names = Names(keyspace=space)
     create(session, plan, names)
-    door = CassandraDoor(session, keyspace=space, publications={p.table: p for p in plan.publications})
-    world = World(case, random.Random(seed), door)
+    opened = CassandraDoor(session, keyspace=space, publications={p.table: p for p in plan.publications})
+    world = World(case, random.Random(seed), opened)
     bases = [replace(reader(base), delta=names.delta(base.name)) for base in plan.bases]
     world.program = Program.of(plan, bases, {zone.name: names.state(zone.name) for zone in plan.zones})
     return world, session, plan
@@ -37,6 +41,30 @@ def world_on(node: Node, case: Case, seed: int) -> tuple[World, CassandraSession
 def _in_keyspace(plan: Plan, space: str) -> Plan:
     (publication,) = plan.publications
     return replace(plan, publications=(replace(publication, table=f"{space}.shown"),))
+
+
+@pytest.mark.parametrize("spare", [1, 20])
+def test_what_lies_between_prefixes_is_read_at_once_or_each_alone(
+    cassandra_node: Node, monkeypatch: pytest.MonkeyPatch, spare: int
+) -> None:
+    """Whether the rows between are few or too many, all that begins with a prefix is found."""
+    monkeypatch.setattr(door, "SPARE_ROWS", spare)
+    world, session, _ = world_on(cassandra_node, next(case for case in CASES if case.name == "left_join"), 1)
+    (table,) = world.program.tables.values()
+    keys = [framed(b"0", b"r", bytes([name]), bytes([row])) for name in range(20) for row in range(3)]
+    rows = tuple((key, StateRow(now=key, epoch=1, alive=True)) for key in sorted(keys))
+    new = Signature(incarnation=1, version=1)
+    (outcome,) = world.door(
+        [SetBucket(table=table, bucket=0, expected=Signature(incarnation=1), new=new, puts=rows)]
+    )
+    assert outcome.kind is OutcomeKind.APPLIED
+    prefixes = tuple(framed(b"0", b"r", bytes([name])) for name in (1, 4, 17))
+    (found,) = world.door([ReadBucket(table=table, bucket=0, prefixes=prefixes)])
+    wanted = {key: row for key, row in rows if key.startswith(prefixes)}
+    assert {key: row for key, row in found.rows.items() if key in wanted} == wanted
+    assert found.signature == new
+    assert (len(found.rows) > len(wanted)) == (spare > 1)  # so both ways were gone
+    session.close()
 
 
 @pytest.mark.parametrize("name", ["by_city", "left_join", "revenue", "intersect_all"])
