@@ -30,6 +30,7 @@ from cvs.programs.epoch import (
 from cvs.programs.epoch_run import EpochResult, Program, run_epoch
 from cvs.programs.epoch_whole import places, whole_step
 from cvs.programs.stage_bucket import ALL_RULES, Rules, drive
+from cvs.programs.stage_images import RememberedImages
 from cvs.store.session import CassandraSession
 from cvs.stream.bases import delta_input
 from cvs.stream.build import PREFIX, Build
@@ -79,6 +80,7 @@ class Pipeline:
     heartbeat_seconds: float = HEARTBEAT_SECONDS
     program: Program = field(init=False)
     door: CassandraDoor = field(init=False)
+    images: RememberedImages = field(init=False)
     control: Control | None = None
     build: Build | None = None
     build_rows_a_second: int = 0
@@ -91,6 +93,7 @@ class Pipeline:
         """Make the plan ready; nothing is sent yet."""
         self.program = self.recipe.program()
         self.door = self.recipe.door(self.session)
+        self.images = RememberedImages(self._ask)
         self._known = _Known(self.feed, self.recipe.definitions)
 
     def start(self) -> Control:
@@ -210,9 +213,12 @@ class Pipeline:
         size = sum(stop - pin.since.get(stream, 0) for stream, stop in pin.until.items())
         if self.spread is not None and size >= self.spread_from:
             spread, slices = self.spread, self.spread_slices
+            self.images.forget()
             result = run_spread(self.recipe, pin, changes, door=self.door, spread=spread, slices=slices)
         else:
-            result = drive(run_epoch(self.program, pin, changes, rules=self.rules), self.door)
+            self.images.begin(pin.epoch)
+            result = drive(run_epoch(self.program, pin, changes, rules=self.rules), self.images)
+            self.images.finished(pin.epoch)
         result.stopped = {table: why for table, why in stopped.items() if table not in pin.stopped}
         if pin.publishing:
             self._publish_all(pin, result)
@@ -235,6 +241,9 @@ class Pipeline:
             result.show(it, whole.shown)
             if self.recipe.names.incarnation > 1 or it.publication.view in pin.lifted:
                 retire_rows(self.session, it.publication, before=pin.write_time(it.publication.view))
+
+    def _ask(self, requests: list[Any]) -> list[Any]:
+        return self.door(requests)
 
     def _check(self, control: Control) -> None:
         check_ours(control, incarnation=self.recipe.names.incarnation, plan=self.recipe.hash)
