@@ -5,10 +5,11 @@ full barrier that the protocol asks for, since a job ends when its last task has
 through the driver: it is bounded by the size of an epoch.
 """
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from cvs.programs.epoch import Pin
+from cvs.programs.epoch import Deadline, Pin
 from cvs.programs.epoch_run import (
     BaseMove,
     EpochResult,
@@ -27,6 +28,7 @@ from cvs.programs.stage_bucket import drive, together
 from cvs.programs.stage_codec import bucket_of
 from cvs.programs.stage_delta import DeltaInput
 from cvs.programs.stage_publish import PutRows
+from cvs.stream.door import CassandraDoor
 from cvs.stream.recipe import Recipe, made
 
 Item = TypeVar("Item")
@@ -120,6 +122,14 @@ def _shared(parts: Sequence[list[list[Any]]], numbers: Sequence[int]) -> list[Jo
     return [job for job in jobs if job]
 
 
+def _ready(recipe: Recipe) -> tuple[Program, CassandraDoor]:
+    """Return program and door of a task, which like the driver sends nothing when it has slept too long (H27)."""
+    program, door = made(recipe)
+    deadline = Deadline(read_at=time.monotonic())
+    door.check = lambda: deadline.check(time.monotonic())
+    return program, door
+
+
 class _DeltaTask:
     """Stage 0 over some partitions of the base tables."""
 
@@ -127,7 +137,7 @@ class _DeltaTask:
         self.recipe, self.pin = recipe, pin
 
     def __call__(self, job: Job) -> list[tuple[int, list[BaseMove]]]:
-        program, door = made(self.recipe)
+        program, door = _ready(self.recipe)
         bases = [program.bases[number] for number, _ in job]
         steps = [absorb_step(base, self.pin, dict(part)) for base, (_, part) in zip(bases, job, strict=True)]
         moved = drive(together(steps), door)
@@ -143,7 +153,7 @@ class _ZoneTask:
         self.recipe, self.pin = recipe, pin
 
     def __call__(self, job: Job) -> dict[str, Bag]:
-        program, door = made(self.recipe)
+        program, door = _ready(self.recipe)
         zones = [(program.zones[number], dict(part)) for number, part in job]
         steps = [zone_step(zone, program.tables[zone.name], self.pin, routed) for zone, routed in zones]
         return {name: bag for outputs in drive(together(steps), door) for name, bag in outputs.items()}
@@ -156,7 +166,7 @@ class _WholeTask:
         self.recipe, self.pin, self.view = recipe, pin, view
 
     def __call__(self, part: Sequence[Place]) -> Whole:
-        program, door = made(self.recipe)
+        program, door = _ready(self.recipe)
         publication = next(it for it in program.publications if it.publication.view == self.view)
         whole: Whole = drive(whole_step(program, publication, self.pin, part), door)
         return whole
@@ -169,5 +179,5 @@ class _PublishTask:
         self.recipe = recipe
 
     def __call__(self, part: Iterable[PutRows]) -> None:
-        _, door = made(self.recipe)
+        _, door = _ready(self.recipe)
         door(list(part))

@@ -2,10 +2,12 @@
 
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cvs.programs.delta import StaleDriverError
 from cvs.programs.epoch import Pin
 from cvs.programs.epoch_run import EpochResult, run_epoch
 from cvs.programs.stage_bucket import drive
@@ -73,3 +75,15 @@ def test_spread_epochs_equal_epochs_in_one_process(
     assert spread.door.rows == alone.door.rows
     assert len(jobs) == 12, "four jobs an epoch: stage 0, two levels of zones, the publications"
     assert max(jobs) == slices
+
+
+def test_a_task_that_slept_sends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that was stopped for longer than the deadline wakes as a zombie: its door is shut (H27)."""
+    shop, moments = MemoryShop(VIEWS.format(views="views"), tmp_path), iter([0.0, 3600.0, 3601.0])
+    recipe: Any = None
+    monkeypatch.setattr(tasks, "made", lambda recipe: (shop.program, shop.door))
+    monkeypatch.setattr(tasks, "time", SimpleNamespace(monotonic=lambda: next(moments)))
+    _, door = tasks._ready(recipe)
+    door.check()
+    with pytest.raises(StaleDriverError, match="too late"):
+        door.check()
