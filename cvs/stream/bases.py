@@ -6,6 +6,7 @@ serialized values; paths of collection elements carry a leading dot, so that an 
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -33,6 +34,7 @@ from cvs.programs.stage_codec import Value, Values, pack, unpack
 from cvs.programs.stage_delta import DeltaInput, PartitionChanges
 
 PATH = b"."
+COLUMN_AND_PATH = itemgetter(0, 1)
 STOPS = {
     Kind.TRUNCATION: "the table was truncated",
     Kind.DROPPED: "the table was dropped",
@@ -156,7 +158,7 @@ def image_of(change: Change) -> RowImage:
     return RowImage(
         None if liveness is None else Liveness(liveness.write_time, liveness.ttl, _end(liveness.expires_at)),
         _deletion(change.deletion) if change.deletion else None,
-        tuple(sorted(cells, key=lambda entry: entry[:2])),
+        tuple(sorted(cells, key=COLUMN_AND_PATH)),
         tuple(sorted(complex_deletions)),
     )
 
