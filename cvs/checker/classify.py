@@ -14,7 +14,7 @@ from cvs.checker.judge import Judged, judge_subject
 from cvs.checker.lineage import follow
 from cvs.checker.meaning import Meaning, frozen_row
 from cvs.checker.replay import ENDLESS, Attempt, Key, Read, Run, ViewRecord, ViewRun
-from cvs.checker.signatures import ChainCheck, check_record
+from cvs.checker.signatures import ChainCheck, check_record, starts_of
 from cvs.checker.snapshots import (
     Epoch,
     epochs_of,
@@ -198,7 +198,7 @@ def subjects_of(view: ViewRun, index: Index, judgement: Judgement) -> Iterable[J
             key=key,
             states=states[key],
             ordered=check.verdict is not Verdict.VIOLATED,
-            final_uncertain=bool(ends),
+            final_uncertain=any(frozen_row(end.row) != states[key][-1].value for end in ends),
             ambiguous=check.ambiguous,
         )
         yield record_subject, []
@@ -249,14 +249,16 @@ def states_of(record: ViewRecord, check: ChainCheck) -> list[State]:
 
 
 def _loose_ends(record: ViewRecord, check: ChainCheck) -> list[Attempt]:
-    """Return the unknown writes that could have followed the last state of a record."""
-    last = check.order[-1].new if check.order else record.initial_signature
+    """Return the unknown writes that could have followed the last state of a record, one after another."""
+    reached = {check.order[-1].new} if check.order else set(starts_of(record))
     taken = set(map(id, check.order))
-    return [
-        a
-        for a in record.attempts
-        if a.outcome is OutcomeKind.UNKNOWN and id(a) not in taken and a.expected == last
-    ]
+    left = [a for a in record.attempts if a.outcome is OutcomeKind.UNKNOWN and id(a) not in taken]
+    found: list[Attempt] = []
+    while following := [a for a in left if a.expected in reached]:
+        found += following
+        reached |= {a.new for a in following}
+        left = [a for a in left if a not in following]
+    return found
 
 
 def _whole(states: dict[Key, list[State]]) -> list[State]:

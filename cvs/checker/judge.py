@@ -113,7 +113,7 @@ class _Case:
         if not self.run.quiescent:
             return Verdict.UNDECIDED, None, "value", "the run did not say that it came to rest"
         answer = self._try(search.converged)
-        if answer[0] is Verdict.VIOLATED and self.subject.final_uncertain:
+        if self.subject.final_uncertain:  # whoever holds here might not, after it, and the other way round
             return Verdict.UNDECIDED, answer[1], "value", "the last test-and-set may or may not have happened"
         return answer
 

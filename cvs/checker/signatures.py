@@ -80,7 +80,8 @@ def _observed(record: ViewRecord, left: set[Scalars]) -> set[Scalars | None]:
     return seen
 
 
-def _starts(record: ViewRecord) -> list[Scalars | None]:
+def starts_of(record: ViewRecord) -> list[Scalars | None]:
+    """Return the signatures a record can have before any write."""
     if record.known:
         return [record.initial_signature]
     return [None, UNTOUCHED]
@@ -90,8 +91,8 @@ def _walk(
     record: ViewRecord, successors: dict[Scalars | None, list[Attempt]], check: ChainCheck
 ) -> dict[Scalars | None, int]:
     """Follow the edges from the start; report forks, recurring signatures and writes without a parent."""
-    start = next((s for s in _starts(record) if s in successors), _starts(record)[0])
-    positions: dict[Scalars | None, int] = dict.fromkeys(_starts(record), 0)
+    start = next((s for s in starts_of(record) if s in successors), starts_of(record)[0])
+    positions: dict[Scalars | None, int] = dict.fromkeys(starts_of(record), 0)
     at, placed = start, 0
     while at in successors:
         options = successors.pop(at)
