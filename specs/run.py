@@ -8,6 +8,7 @@
     python specs/run.py trace RUN...               match recorded runs (a file, or a folder of files) with the spec
     python specs/run.py story NAME                 replay a counter-example with the real programs (JSON)
     python specs/run.py simulate NAME --num 5      replay random behaviours with the real programs (JSON)
+    python specs/run.py table --write              make the README's map of the manifest
     python specs/run.py check --dry-run NAME       the .cfg and the command line, nothing run
 
 Exit code 0: every answer is the one on record; 1: some is not; 2: bad arguments; 70: TLC could not answer.
@@ -18,8 +19,11 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tooling import manifest, tlc, traces
 from tooling.manifest import Configuration
@@ -97,20 +101,43 @@ def trace(arguments: argparse.Namespace) -> int:
 
 def story(arguments: argparse.Namespace) -> int:
     """Replay what TLC found with the real programs in the simulator; 1 if they do not show the same."""
+    (asked,) = [c for c in manifest.configurations() if c.name == arguments.name]
+    tell = epoch_stories_of if asked.module == "Epoch" else entry_stories_of
+    diverged = 0
+    for found, text in tell(asked, arguments):
+        diverged += not found["agrees"]
+        if arguments.story:
+            Path(arguments.story).write_text(text())
+        print(json.dumps(found))
+    return 1 if diverged else 0
+
+
+Told = Iterator[tuple[dict[str, Any], Callable[[], str]]]
+
+
+def entry_stories_of(asked: Configuration, arguments: argparse.Namespace) -> Told:
+    """Tell behaviours of PerEntry: as JSON, and how to write each as a story file."""
     from tooling import stories  # because the rest of this file needs no package
 
-    (asked,) = [c for c in manifest.configurations() if c.name == arguments.name]
     jar = tlc.jar(arguments.jar)
-    seeds = [None] if arguments.command == "story" else range(1, arguments.num + 1)
-    diverged = 0
-    for seed in seeds:
+    for seed in [None] if arguments.command == "story" else range(1, arguments.num + 1):
         told = stories.story(asked, stories.behaviour(jar, asked, seed=seed))
         agreed = stories.agrees(told)
-        diverged += not agreed
-        if arguments.story:
-            Path(arguments.story).write_text(stories.text_of(told))
-        print(json.dumps(stories.as_json(asked, told) | {"seed": seed, "agrees": agreed}))
-    return 1 if diverged else 0
+        yield stories.as_json(asked, told) | {"seed": seed, "agrees": agreed}, partial(stories.text_of, told)
+
+
+def epoch_stories_of(asked: Configuration, arguments: argparse.Namespace) -> Told:
+    """Tell behaviours of Epoch."""
+    from tooling import epoch_stories
+
+    jar = tlc.jar(arguments.jar)
+    if arguments.command == "story":
+        found = [epoch_stories.counter_example(jar, asked)]
+    else:
+        found = epoch_stories.random_ones(jar, asked, seed=1, number=arguments.num)
+    for states in found:
+        told = epoch_stories.story(asked, states)
+        yield epoch_stories.as_json(asked, told), partial(epoch_stories.text_of, told)
 
 
 def listing(arguments: argparse.Namespace) -> int:
@@ -119,6 +146,15 @@ def listing(arguments: argparse.Namespace) -> int:
             f"{each.name:<44} {each.expected:<24} {each.states or '-':>9} {each.time_class} {each.question}"
         )
     return 0
+
+
+def table(arguments: argparse.Namespace) -> int:
+    """Say (1) or make it so (`--write`) that the README's map is the manifest's."""
+    text = manifest.README.read_text()
+    made = manifest.with_map(text)
+    if arguments.write:
+        manifest.README.write_text(made)
+    return 0 if arguments.write or made == text else 1
 
 
 def parser() -> argparse.ArgumentParser:
@@ -140,7 +176,9 @@ def parser() -> argparse.ArgumentParser:
             "--show", action="store_true", help="print TLC's output, counter-example included"
         )
     for name, words in (("story", "a counter-example"), ("simulate", "random behaviours")):
-        command = commands.add_parser(name, help=f"replay {words} of a PerEntry question in the simulator")
+        command = commands.add_parser(
+            name, help=f"replay {words} of a PerEntry or Epoch question in the simulator"
+        )
         command.set_defaults(action=story, command=name)
         command.add_argument("name")
         command.add_argument("--num", type=int, default=5, help="simulate: behaviours")
@@ -148,6 +186,9 @@ def parser() -> argparse.ArgumentParser:
             "--story", help="write it to this file, for `cvs replay` (simulate: the last one)"
         )
         command.add_argument("--jar")
+    command = commands.add_parser("table", help="compare the README's map with the manifest, or write it")
+    command.set_defaults(action=table)
+    command.add_argument("--write", action="store_true")
     command = commands.add_parser("trace", help="match recorded runs with the spec, event by event")
     command.set_defaults(action=trace)
     command.add_argument("runs", nargs="+", help="a history (NDJSON), or a folder of the files of one run")

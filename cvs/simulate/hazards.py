@@ -48,6 +48,9 @@ NAMES = (
     "publish-before-commit",
     "serial-read-of-what-is-done",
     "nobody-else-writes",
+    "permanent-signatures",
+    "images-before",
+    "puts-acknowledged",
 )
 
 WALL_CLOCK = 10**15
@@ -94,6 +97,8 @@ class HazardousWorld(EpochWorld):
         if step[0] == "crash":
             self._positions.pop(step[1], None)
             self._caches.pop(step[1], None)
+        if step[0] == "forget":
+            return self._forget(step[1])
         return super().take(step)
 
     def _go_on(self, number: int, kind: str, choice: int) -> bool:
@@ -112,10 +117,22 @@ class HazardousWorld(EpochWorld):
         unknown = answered and isinstance(request, SetBucket) and answer.kind is OutcomeKind.UNKNOWN
         if unknown and request.table == CONTROL_TABLE and "resolve-unknown-commits" in self.off:
             return True, APPLIED
+        if isinstance(request, PutImages) and "puts-acknowledged" in self.off:
+            return True, None
         if answered and isinstance(request, ReadBucket) and request.table != CONTROL_TABLE:
             answer = self._half_read(request, answer)
             answer = self._remember(request, answer, cached)
         return answered, answer
+
+    def _forget(self, which: int) -> bool:
+        """Let a bucket go whose rows are dead and committed, its signature with them."""
+        if "permanent-signatures" not in self.off or not isinstance(self.door, MemoryDoor):
+            return False
+        places = forgettable(self.door)
+        if places:
+            place = places[which % len(places)]
+            del self.door.signatures[place], self.door.rows[place]
+        return bool(places)
 
     def _changed(self, request: Any) -> Any:
         """Return the request as a pipeline without the rule would send it."""
@@ -127,6 +144,10 @@ class HazardousWorld(EpochWorld):
             if "deletions-kept" in self.off:
                 request = replace(
                     request, images=tuple((k, _forgetting(k, blob)) for k, blob in request.images)
+                )
+            if "images-before" in self.off:
+                request = replace(
+                    request, images=tuple((k, _now_only(k, blob)) for k, blob in request.images)
                 )
         if (
             isinstance(request, SetBucket)
@@ -300,6 +321,27 @@ class _Side(dict[tuple[int, int], Any]):
 
     def __lt__(self, other: Any) -> bool:
         return bool(min(self) < min(other))
+
+
+def forgettable(door: MemoryDoor) -> list[tuple[str, int]]:
+    """Return the buckets whose rows are all dead and of committed epochs."""
+    committed = max(
+        (s.version for (table, _), s in door.signatures.items() if table == CONTROL_TABLE), default=0
+    )
+    return [
+        place
+        for place in sorted(door.signatures)
+        if place[0] != CONTROL_TABLE
+        and all(not row.alive and row.epoch <= committed for row in door.rows[place].values())
+    ]
+
+
+def _now_only(key: bytes, blob: bytes) -> bytes:
+    """Return a stored row that no longer tells what it was before its epoch."""
+    if split(key)[1] is None:
+        return blob
+    stored = decode_row(blob)
+    return encode_stored(structs.replace(stored, before=stored.now))
 
 
 def _forgetting(key: bytes, blob: bytes) -> bytes:

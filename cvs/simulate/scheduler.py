@@ -132,12 +132,13 @@ class EpochFaults:
     write: int = 60
     copy: int = 60
     read: int = 100
+    forget: int = 0  # only where the rule against it is off
 
     @property
     def bounds(self) -> tuple[tuple[str, float], ...]:
         """Return the kinds of steps with their running totals, as shares of one."""
         total, bounds = 0, []
-        for kind in ("write", "copy", "read", "arrive", "crash", "lose", "drop", "delay", "sleep"):
+        for kind in ("write", "copy", "read", "arrive", "crash", "lose", "drop", "delay", "sleep", "forget"):
             total += getattr(self, kind)
             bounds.append((kind, total / 1000))
         return tuple(bounds)
@@ -160,8 +161,8 @@ def simulated_epochs(world: EpochWorld, faults: EpochFaults, chance: Random) -> 
         )
         if kind in ("write", "copy"):
             step: Step = (kind, 0, 0)
-        elif kind in ("arrive", "read"):
-            step = (kind, chance.randrange(4) if kind == "arrive" else 0, 0)
+        elif kind in ("arrive", "read", "forget"):
+            step = (kind, 0 if kind == "read" else chance.randrange(4), 0)
         elif awake is None:
             continue
         else:

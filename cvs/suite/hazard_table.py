@@ -209,6 +209,30 @@ HAZARDS = (
         protects="P1",
         why="a row that somebody else wrote by wall clock hides what epochs write to it",
     ),
+    Hazard(
+        rule="permanent-signatures",
+        closes="H3",
+        violation="counted wrong",
+        protects="P1",
+        faults=EpochFaults(forget=100, sleep=40, crash=0, delay=0, lose=0, drop=0, write=100),
+        why="a bucket that was collected looks untouched: a zombie fills it again",
+    ),
+    Hazard(
+        rule="images-before",
+        closes="PROTOCOL 3",
+        violation="counted wrong",
+        protects="P1",
+        faults=DYING,
+        why="a replay finds its rows in DELTA already and emits no change",
+    ),
+    Hazard(
+        rule="puts-acknowledged",
+        closes="PROTOCOL 3",
+        violation="counted wrong",
+        protects="P1",
+        faults=EpochFaults(drop=120, crash=0, sleep=0, write=100),
+        why="a put that never arrived is taken for done: the next change finds an older image",
+    ),
 )
 
 

@@ -120,8 +120,8 @@ def _step(step: Step) -> str:
     kind, which, choice = step
     if kind in ("write", "copy"):
         return kind
-    if kind == "arrive":
-        return f"arrive {which}"
+    if kind in ("arrive", "forget"):
+        return f"{kind} {which}"
     if kind == "read":
         return f"r{which}"
     if kind == "crash":
@@ -242,8 +242,8 @@ def _end_of_key(text: str) -> int:
 def _step_of(words: list[str]) -> Step:
     if words[0] in ("write", "copy"):
         return (words[0], 0, 0)
-    if words[0] == "arrive":
-        return ("arrive", int(words[1]), 0)
+    if words[0] in ("arrive", "forget"):
+        return (words[0], int(words[1]), 0)
     if words[0][0] == "r":
         return ("read", int(words[0][1:]), 0)
     if words[0][0] != "d":

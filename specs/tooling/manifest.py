@@ -10,6 +10,9 @@ from typing import Any
 from tooling.tlc import HOLDS, SPECS, Found, SpecsError
 
 MANIFEST = SPECS / "manifest.toml"
+README = SPECS / "README.md"
+MAP = "## Claims, modules, configurations, results\n"
+"""Heading of the README's last part, which is made of the manifest."""
 CLASSES = ("default", "nightly")
 FIELDS = {
     "name",
@@ -92,6 +95,29 @@ def with_states(text: str, name: str, states: int) -> str:
     if count != 1:
         raise SpecsError(f"{name}: its place in the manifest was not found")
     return found
+
+
+def with_map(readme: str, path: Path = MANIFEST) -> str:
+    """Return a README with its last part made anew: module by module, question, answer, states on record."""
+    titles: dict[str, str] = tomllib.loads(path.read_text())["titles"]
+    found = configurations(path)
+    strange = {each.module for each in found} ^ set(titles)
+    if strange:
+        raise SpecsError(f"modules without a title or without a question: {sorted(strange)}")
+    lines = [readme[: readme.index(MAP)] + MAP]
+    for module, title in titles.items():
+        lines += [f"### {title}: `{module}.tla`", ""]
+        lines += ["| configuration | question | answer | states |", "|---|---|---|--:|"]
+        lines += [_line(each) for each in found if each.module == module]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _line(each: Configuration) -> str:
+    name = f"`{each.name.removeprefix(each.module).lstrip('_')}`"
+    when = "" if each.time_class == CLASSES[0] else f" ({each.time_class})"
+    answer = HOLDS if each.expected == HOLDS else f"**breaks {each.expected}**"
+    return f"| {name}{when} | {each.question} | {answer} | {each.states:,} |"
 
 
 def entries(path: Path) -> Iterator[dict[str, Any]]:

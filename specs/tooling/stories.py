@@ -22,7 +22,7 @@ from cvs.history.events import TestAndSetCalled
 from cvs.simulate.world import Scenario, Step, World, stream_of
 from cvs.suite import story as suite_story
 from cvs.suite.classes import view_class
-from tooling import tlc
+from tooling import behaviours, tlc
 from tooling.manifest import Configuration
 from tooling.tlc import SpecsError
 from tooling.values import parsed
@@ -94,14 +94,8 @@ def _read(output: str) -> Behaviour:
     if printed is None:
         raise SpecsError("TLC did not print the time-lines")
     (_, versions) = parsed(printed.group())
-    actions, states = [], []
-    for head, body in re.findall(
-        r"^State \d+: <(\w+)[^>]*>\n((?:(?!\n\n).)*)", output, re.DOTALL | re.MULTILINE
-    ):
-        actions.append(head)
-        parts = re.split(r"(?:^|\n)/\\ (\w+) = ", "\n" + body)[1:]
-        states.append({name: parsed(value) for name, value in zip(parts[::2], parts[1::2], strict=True)})
-    return Behaviour(actions=tuple(actions), states=tuple(states), versions=versions)
+    actions, states = behaviours.printed(output)
+    return Behaviour(actions=actions, states=states, versions=versions)
 
 
 def story(asked: Configuration, seen: Behaviour) -> Story:

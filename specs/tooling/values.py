@@ -68,4 +68,4 @@ def _pairs(tokens: _Tokens, arrow: str, comma: str, end: str) -> Iterator[tuple[
 def _frozen(item: Any) -> Any:
     if isinstance(item, dict):
         return tuple(sorted((name, _frozen(value)) for name, value in item.items()))
-    return item
+    return tuple(map(_frozen, item)) if isinstance(item, tuple) else item

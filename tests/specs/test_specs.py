@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "specs"))
+
+from tooling import manifest
+
 ROOT = Path(__file__).resolve().parents[2]
 MANIFEST = ROOT / "specs" / "manifest.toml"
 
@@ -47,6 +51,13 @@ def test_a_question_that_cannot_fail_is_refused(tmp_path: Path) -> None:
     damaged.write_text(text.replace('expected = "EachUpdateOnceInv"', 'expected = "NoSuchInv"', 1))
     done = run("list", "--manifest", str(damaged))
     assert (done.returncode, "is none of its claims" in done.stderr) == (70, True), done.stdout
+
+
+def test_the_map_of_the_readme_is_the_manifest() -> None:
+    """Claim, module, configuration and result: `python specs/run.py table --write` after a change of the manifest."""
+    readme = manifest.README.read_text()
+    assert manifest.with_map(readme) == readme
+    assert manifest.with_map(readme.replace("| holds |", "| breaks |", 1)) == readme
 
 
 def test_a_dry_run_prints_the_configuration_and_runs_nothing() -> None:

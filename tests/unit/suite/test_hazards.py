@@ -27,11 +27,12 @@ def test_with_all_rules_on_nothing_is_violated(found: Hazard) -> None:
 
 def test_every_hazard_has_a_switch_or_a_place_where_it_is_tested() -> None:
     assert sorted(h.rule for h in HAZARDS) == sorted(NAMES)
-    named = ", ".join([h.closes for h in HAZARDS] + [e.hazard for e in ELSEWHERE]).split(", ")
-    assert {f"H{number}" for number in range(1, 31)} == set(named) - {"all"}
-    assert len(named) == len(set(named))
-    for elsewhere in ELSEWHERE:
-        assert all((ROOT / path).exists() for path in elsewhere.where), elsewhere
+    switched = {name for h in HAZARDS for name in h.closes.split(", ")} - {"all", "PROTOCOL 3"}
+    elsewhere = {name for e in ELSEWHERE for name in e.hazard.split(", ")}
+    assert {f"H{number}" for number in range(1, 31)} == switched | elsewhere
+    assert not switched & elsewhere
+    for it in ELSEWHERE:
+        assert all((ROOT / path).exists() for path in it.where), it
 
 
 def test_the_readme_holds_the_switches_as_they_are() -> None:
