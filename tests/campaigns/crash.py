@@ -18,7 +18,7 @@ from cassandra import ConsistencyLevel
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.query import dict_factory
 
-from cvs.checker.verdict import Verdict
+from cvs.checker.verdict import Finding
 from cvs.embedded.cluster import EmbeddedCluster
 from cvs.embedded.node import Node
 from cvs.history.codec import event_of
@@ -226,17 +226,17 @@ def wrong_rows(address: ClusterAddress, stage: Stage) -> dict[str, int]:
     return found
 
 
-def verdicts(stage: Stage, *, reference: str = "writers") -> dict[tuple[str, str], set[Verdict]]:
-    """Judge the recorded run against the writers' own log, or its order of write times: strong, by view."""
+def judged(stage: Stage, *, reference: str = "writers") -> list[Finding]:
+    """Judge the recorded run against the writers' own log, or its order of write times: what is said of strong."""
     history = write_history(stage)
     events = [event_of(line) for line in history.read_bytes().splitlines()]
     judgement = judge_events(events, reference=reference, budget=50)
     assert judgement.reference == reference
-    found: dict[tuple[str, str], set[Verdict]] = {}
-    for finding in judgement.findings:
-        if finding.property == "strong" and finding.granularity in ("record", "snapshots"):
-            found.setdefault((finding.view, finding.granularity), set()).add(finding.verdict)
-    return found
+    return [
+        finding
+        for finding in judgement.findings
+        if finding.property == "strong" and finding.granularity in ("record", "snapshots")
+    ]
 
 
 def run(
