@@ -9,10 +9,12 @@ import argparse
 import itertools
 import multiprocessing
 import statistics
+import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from store import Bench, Measurement, run_round
@@ -20,8 +22,8 @@ from store import Bench, Measurement, run_round
 from cvs.embedded.cluster import EmbeddedCluster
 
 SYNC: Mapping[str, Mapping[str, Any]] = {
-    "group 10 ms": {"commitlog_sync": "group"},
-    "group 2 ms": {"commitlog_sync": "group", "yaml": {"commitlog_sync_group_window": "2ms"}},
+    "group 10 ms": {"commitlog_sync": "group", "yaml": {"commitlog_sync_group_window": "10ms"}},
+    "group 2 ms": {"commitlog_sync": "group"},
     "batch": {"commitlog_sync": "batch"},
     "periodic 10 s (stock)": {"commitlog_sync": "periodic"},
     "periodic 20 ms": {"commitlog_sync": "periodic", "yaml": {"commitlog_sync_period": "20ms"}},
@@ -48,12 +50,15 @@ def measurements(bench: Bench) -> list[tuple[Measurement, int]]:
     return [(adapter[0], 1), (adapter[0], THREADS), (adapter[1], THREADS), (plain, THREADS)]
 
 
-def settings(variants: Mapping[str, Mapping[str, Any]], rounds: int, seconds: float) -> None:
-    """Compare nodes set differently."""
+def settings(
+    variants: Mapping[str, Mapping[str, Any]], rounds: int, seconds: float, disk: Path | None
+) -> None:
+    """Compare nodes set differently; on a disk where one is given, else in memory."""
     with ExitStack() as stack:
         found = {}
         for name, options in variants.items():
-            cluster = stack.enter_context(EmbeddedCluster(size=1, **{"heap": "1G", **options}))
+            folder = disk and Path(stack.enter_context(tempfile.TemporaryDirectory(dir=disk)))
+            cluster = stack.enter_context(EmbeddedCluster(folder=folder, size=1, **{"heap": "1G", **options}))
             bench = Bench(cluster)
             stack.callback(bench.session.close)
             process = cluster.nodes[0].process
@@ -116,12 +121,13 @@ def main() -> None:
     parser.add_argument("what", choices=["sync", "node", "clients"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--disk", type=Path, help="a folder on the disk that the nodes shall live on")
     given = parser.parse_args()
     began = time.monotonic()
     if given.what == "clients":
         clients(given.rounds, given.seconds)
     else:
-        settings(SYNC if given.what == "sync" else NODE, given.rounds, given.seconds)
+        settings(SYNC if given.what == "sync" else NODE, given.rounds, given.seconds, given.disk)
     print(f"{time.monotonic() - began:.0f} s in all")
 
 

@@ -42,7 +42,7 @@ def commit_log_sync(examined: Examined) -> Iterator[Finding]:
                 about="commit log sync",
                 grade=Grade.ADVICE,
                 found=f"periodic ({', '.join(periods)}) on {len(slow)} of {len(said)} node(s): changes wait that long",
-                mend="commitlog_sync: group with commitlog_sync_group_window: 10ms, or a period of 100 ms",
+                mend="commitlog_sync: group with commitlog_sync_group_window: 2ms, or a period of 100 ms",
                 restart=True,
             )
         else:

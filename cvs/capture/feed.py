@@ -10,9 +10,14 @@ from typing import Protocol
 import msgspec
 
 from cvs.capture.changes import Change, TableDefinition
+from cvs.errors import SpecificationError
 
 ENDED = (1 << 63) - 1
 """The clock of a stream after which nothing comes: its node left the cluster. No watermark waits for it."""
+
+
+class TakenError(SpecificationError):
+    """Another process captures this node, or writes this stream, already."""
 
 
 class Source(msgspec.Struct, frozen=True, array_like=True, gc=False):

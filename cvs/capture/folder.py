@@ -25,8 +25,8 @@ from uuid import uuid4
 import msgspec
 
 from cvs.capture.changes import Change, TableDefinition, decode_changes, encode_changes
-from cvs.capture.feed import Head, Source
-from cvs.errors import HistoryError, SpecificationError
+from cvs.capture.feed import Head, Source, TakenError
+from cvs.errors import HistoryError
 
 FRAME = struct.Struct(">IIIqQQ")  # crc32 of the rest and the body, body size, changes in it, clock, source
 HEAD = struct.Struct(">IQqQQ")  # crc32 of the rest, position, clock, source
@@ -181,7 +181,7 @@ class _Writer:
             fcntl.flock(self._head_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as fault:
             os.close(self._head_file)
-            raise SpecificationError(
+            raise TakenError(
                 "another process already writes this stream",
                 where=str(folder),
                 next_step="end the other capture",

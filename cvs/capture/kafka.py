@@ -23,10 +23,10 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from cvs.capture.changes import Change, TableDefinition, decode_changes, encode_changes
-from cvs.capture.feed import Head, Source
+from cvs.capture.feed import Head, Source, TakenError
 from cvs.capture.folder import reference_of
 from cvs.capture.kafka_reader import WAIT_SECONDS, TopicReader
-from cvs.errors import HistoryError, SpecificationError, StoreError
+from cvs.errors import HistoryError, StoreError
 
 HEADS_BACK = 10
 FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
@@ -238,7 +238,7 @@ class KafkaFeed:
         except KafkaException as fault:
             del self._publishers[stream], self._heads[stream]  # the next append begins anew, from what stands
             if fault.args[0].fatal() or fault.args[0].code() in FENCED:
-                raise SpecificationError(
+                raise TakenError(
                     "another process writes this stream now",
                     where=topic,
                     next_step="end one of the two captures",

@@ -101,6 +101,10 @@ class NodeConnection:
         said = {row["name"]: row["value"] for row in self._rows("SELECT * FROM system_views.settings")}
         return node_settings(said, host_id=str(me["host_id"]))
 
+    def peers(self) -> int:
+        """Return how many other nodes this one knows."""
+        return len(self._rows("SELECT peer FROM system.peers_v2"))
+
     def schema(self) -> dict[str, list[dict[str, Any]]]:
         """Ask for the rows of `system_schema`."""
         return {name: self._rows(query) for name, query in QUERIES.items()}

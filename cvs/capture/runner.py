@@ -1,5 +1,7 @@
 """`cvs capture` as a loop: one node, one tail, one stream; ends cleanly, can be killed anywhere."""
 
+import fcntl
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -9,7 +11,7 @@ from pathlib import Path
 
 from cvs.capture.changes import TableDefinition
 from cvs.capture.clock import StreamClock
-from cvs.capture.feed import Feed, Head
+from cvs.capture.feed import Feed, Head, TakenError
 from cvs.capture.log import LogDecoder, truncated_at
 from cvs.capture.node import NodeConnection, NodeSettings, fullness
 from cvs.capture.schema import SchemaBook
@@ -55,6 +57,7 @@ class Capture:
         self.settings = connection.settings()
         folder = folder or self.settings.cdc_raw
         check(self.settings, folder)
+        self._claim = claimed(folder) if delete else None
         self.stream = stream or self.settings.host_id
         self._book = SchemaBook()
         self._book.load(connection.schema())
@@ -135,9 +138,26 @@ class Capture:
         """Let go of files and the connection; the feed stays with whoever opened it."""
         self.tail.close()
         self._connection.close()
+        if self._claim is not None:
+            os.close(self._claim)
 
     def _reload(self) -> list[TableDefinition]:
         return self._book.load(self._connection.schema())
+
+
+def claimed(folder: Path) -> int:
+    """Claim a cdc_raw folder, whatever feed it goes to: two that delete what they have read would lose changes."""
+    claim = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as taken:
+        os.close(claim)
+        raise TakenError(
+            "another process captures this node already",
+            where=str(folder),
+            next_step="end one of the two, or let this one --keep the segments",
+        ) from taken
+    return claim
 
 
 def check(settings: NodeSettings, folder: Path) -> None:

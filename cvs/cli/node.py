@@ -16,7 +16,7 @@ from cvs.errors import ExitCode, SpecificationError
 folder_option = click.option(
     "--dir",
     "folder",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(file_okay=False, path_type=Path, resolve_path=True),
     help="Where the nodes keep everything.",
 )
 

@@ -4,7 +4,7 @@ import click
 from rich.table import Table
 
 from cvs.cli.options import read_settings, settings_option
-from cvs.cli.output import console, json_option, print_json
+from cvs.cli.output import console, json_option, print_json, talk
 from cvs.errors import SpecificationError
 from cvs.model.types import native, normal
 from cvs.plan.sql import DeclaredView
@@ -26,6 +26,8 @@ def command(view: str, key: tuple[str, ...], settings_file: str | None, limit: i
     with opened_views(read_settings(settings_file)) as views:
         declared = views.named(view)
         rows = views.rows(declared, _condition(declared, key))
+        if views.building(declared):
+            talk().print(f"{declared.name} is being built: what it shows is not whole; see `cvs status`")
     if as_json:
         print_json("query", rows)
         return

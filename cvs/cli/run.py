@@ -14,9 +14,10 @@ from cvs.stream.runner import RunSettings
 
 @click.command(name="run")
 @settings_option
-@click.option("--kill-at", default=0, help="Test: kill -9 itself after so many rounds of test-and-sets.")
-@click.option("--stop-at", default=0, help="Test: stop itself there, as a zombie to be woken.")
-@click.option("--without-signatures", is_flag=True, help="Test: what is lost without them.")
+# For tests and the demonstration: fall after so many rounds of test-and-sets, or go without a rule.
+@click.option("--kill-at", default=0, hidden=True)
+@click.option("--stop-at", default=0, hidden=True)
+@click.option("--without-signatures", is_flag=True, hidden=True)
 def command(settings_file: str | None, kill_at: int, stop_at: int, without_signatures: bool) -> int:
     """Keep the applied views: epochs from the feed, through Spark, into their tables. Until SIGTERM.
 

@@ -64,18 +64,20 @@ def _picture(status: SidecarStatus) -> Group:
         table.add_column(column, no_wrap=True)
     for column in ("lag ms", "rows", "quarantined"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("problem")
+    unwell = any(view["problem"] for view in views)
+    if unwell:
+        table.add_column("problem")
     for view in views:
-        table.add_row(
+        cells = [
             Text(view["name"]),
             Text(view["state"], style=COLOURS[view["state"]]),
             view["declared_level"],
             view["audited_level"] or "not yet",
-            f"{view['lag_ms']:,.0f}",
+            f"{view['lag_ms']:,.0f}" if status["watermark"] else "-",
             f"{view['row_count']:,}",
             f"{view['quarantined_count']:,}",
-            Text(view["problem"]),
-        )
+        ]
+        table.add_row(*cells, *([Text(view["problem"])] if unwell else []))
     role = "leads" if status["leader"] else "stands by"
     head = Text(
         f"{status['pipeline']}: {role} · epoch {status['committed_epoch']:,} · "

@@ -7,7 +7,7 @@ import msgspec
 
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json, talk
-from cvs.errors import ExitCode
+from cvs.errors import ExitCode, StoreError
 from cvs.sidecar.verification import Report
 from cvs.sidecar.views import opened_views
 
@@ -31,6 +31,13 @@ def command(view: str | None, settings_file: str | None, wait_s: float, as_json:
     with opened_views(read_settings(settings_file)) as views:
         wanted = [views.named(view)] if view else list(views.declared())
         reports = []
+        for one in wanted:
+            if views.building(one):
+                raise StoreError(
+                    "the view is being built: its rows cannot be compared yet",
+                    where=one.name,
+                    next_step="wait until `cvs status` calls it live (does `cvs run` run?)",
+                )
         for one in wanted:
             with talk().status(f"reading {one.name} and its base tables"):
                 reports.append(views.verify(one, wait=lambda: time.sleep(wait_s)))

@@ -45,7 +45,7 @@ OPENS = (
 )
 # How soon an acknowledged change is on disk, hence visible to capture (measured: README).
 COMMIT_LOG_SYNC: Mapping[str, Mapping[str, str]] = {
-    "group": {"commitlog_sync": "group", "commitlog_sync_group_window": "10ms"},
+    "group": {"commitlog_sync": "group", "commitlog_sync_group_window": "2ms"},
     "batch": {"commitlog_sync": "batch"},
     "periodic": {"commitlog_sync": "periodic", "commitlog_sync_period": "10000ms"},
     "periodic-fast": {"commitlog_sync": "periodic", "commitlog_sync_period": "100ms"},

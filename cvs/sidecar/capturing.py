@@ -1,22 +1,26 @@
 """The capture inside a sidecar: a thread that follows the node beside it while the sidecar leads.
 
-A capture that cannot go on ends the sidecar, with the reason: views that silently stand still would be worse.
+A capture that cannot go on ends the sidecar, with the reason: views that silently stand still would be worse. So is
+a feed into which nobody captures: `feed_problems` says it.
 """
 
+import os
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cvs.capture.feed import Head, TakenError
 from cvs.capture.node import NodeConnection
 from cvs.capture.opening import open_feed
 from cvs.capture.runner import Capture, Status
-from cvs.errors import CvsError, MissingEnvironmentError
+from cvs.errors import CvsError, MissingEnvironmentError, StoreError
 from cvs.sidecar.settings import Settings
 from cvs.sidecar.views import cluster_address
+from cvs.stream.build import PREFIX
 
+AUTO = "auto"
 WAIT_SECONDS = 0.5
 STILL_SECONDS = 60.0
 
@@ -26,6 +30,7 @@ class Capturing:
     """One node's capture, and what it has to say."""
 
     settings: Settings
+    folder: Path
     ended: threading.Event
     log: Any
     leads: Callable[[], bool]
@@ -40,6 +45,15 @@ class Capturing:
     ) -> "Capturing | None":
         """Return the capture that the settings ask for; a folder that is not there is refused at once."""
         folder = settings.capture.cdc_raw
+        if folder == AUTO:
+            beside = folder_beside(settings)
+            said = {"folder": str(beside)} if beside else {"next": "cvs capture beside each node"}
+            log.info("captures" if beside else "captures no node itself", **said)
+            return (
+                None
+                if beside is None
+                else cls(settings=settings, folder=beside, ended=ended, log=log, leads=leads)
+            )
         if not folder:
             return None
         if not Path(folder).is_dir():
@@ -48,7 +62,7 @@ class Capturing:
                 where=folder,
                 next_step="correct [capture] cdc_raw; the node's cassandra.yaml has it as cdc_raw_directory",
             )
-        return cls(settings=settings, ended=ended, log=log, leads=leads)
+        return cls(settings=settings, folder=Path(folder), ended=ended, log=log, leads=leads)
 
     def start(self) -> None:
         """Follow the node in a thread."""
@@ -64,13 +78,7 @@ class Capturing:
     def problems(self) -> tuple[str, ...]:
         """Say what needs a person."""
         status = self._status
-        if status is None:
-            return ()
-        still = time.time() - status.head.clock / 1e6
-        found = [status.alarm] if status.alarm else []
-        if still > STILL_SECONDS:
-            found.append(f"capture of stream {status.stream} stands still since {still:.0f} s")
-        return tuple(found)
+        return (status.alarm,) if status is not None and status.alarm else ()
 
     def _guarded(self) -> None:
         try:
@@ -78,23 +86,27 @@ class Capturing:
                 if self.leads():
                     self._follow()
                 self.ended.wait(WAIT_SECONDS)
+        except TakenError as taken:
+            if self.settings.capture.cdc_raw != AUTO:
+                self._give_up(taken)
+            self.log.info("a `cvs capture` follows the node already", where=taken.where)
         except Exception as fault:  # noqa: BLE001 -- because whatever ends the capture must end the sidecar
-            self.failure = fault
-            what = fault.what if isinstance(fault, CvsError) else f"{type(fault).__name__}: {fault}"
-            self.log.error("capture ended", what=what)  # noqa: TRY400 -- because it is raised again at the end
-            self.ended.set()
+            self._give_up(fault)
+
+    def _give_up(self, fault: Exception) -> None:
+        self.failure = fault
+        what = fault.what if isinstance(fault, CvsError) else f"{type(fault).__name__}: {fault}"
+        self.log.error("capture ended", what=what)
+        self.ended.set()
 
     def _follow(self) -> None:
         """Capture until the end, or until another leads."""
-        cluster = self.settings.cluster
-        connection = NodeConnection(
-            cluster.contact_points[0], cluster.port, entry=cluster_address(self.settings)
-        )
+        connection = _connection(self.settings)
         feed = open_feed(self.settings.feed.name)
         capture = Capture(
             connection,
             feed,
-            folder=Path(self.settings.capture.cdc_raw),
+            folder=self.folder,
             eager=self.settings.capture.mode == "eager",
         )
         self._pause.clear()
@@ -116,3 +128,38 @@ class Capturing:
         self._status = status
         if status.alarm:
             self.log.warning("capture", alarm=status.alarm)
+
+
+def folder_beside(settings: Settings) -> Path | None:
+    """Return the cdc_raw folder of a cluster's only node, if we may read it here and the feed is ours to write."""
+    if "+kafka://" in settings.feed.name:
+        return None
+    connection = _connection(settings)
+    try:
+        alone, folder = not connection.peers(), connection.settings().cdc_raw
+    except StoreError:  # we may not ask it: then capture has a role of its own
+        return None
+    finally:
+        connection.close()
+    return folder if alone and folder.is_dir() and os.access(folder, os.R_OK | os.W_OK | os.X_OK) else None
+
+
+def feed_problems(heads: Mapping[str, Head], *, building: bool, nodes: int, now: float) -> tuple[str, ...]:
+    """Say which nodes nobody captures, as far as the streams of a feed show it."""
+    streams = {name: head for name, head in heads.items() if not name.startswith(PREFIX)}
+    if not streams:
+        return ("nothing is captured: the feed has no stream; start `cvs capture` beside each node",)
+    found = []
+    if building and len(streams) < nodes:
+        found.append(
+            f"{len(streams)} of {nodes} nodes are captured, and a build waits for all: `cvs capture` beside the others"
+        )
+    for name, head in sorted(streams.items()):
+        if head.clock and (still := now - head.clock / 1e6) > STILL_SECONDS:
+            found.append(f"stream {name} stands still since {still:.0f} s: does its `cvs capture` run?")
+    return tuple(found)
+
+
+def _connection(settings: Settings) -> NodeConnection:
+    cluster = settings.cluster
+    return NodeConnection(cluster.contact_points[0], cluster.port, entry=cluster_address(settings))

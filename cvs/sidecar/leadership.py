@@ -36,6 +36,7 @@ class Leadership:
     process: str
     changed: Callable[[bool], None] = lambda _: None
     standing_by: Callable[[], None] = lambda: None
+    leading: Callable[[], None] = lambda: None
     lease_seconds: int = LEASE_SECONDS
     monotonic: Callable[[], float] = time.monotonic
     leader: str = ""
@@ -76,8 +77,7 @@ class Leadership:
         if self._was != self.leads():
             self._was = self.leads()
             self.changed(self._was)
-        if not self._was:
-            self.standing_by()
+        (self.leading if self._was else self.standing_by)()
 
     def _follow(self) -> None:
         while not self._stop.wait(self.lease_seconds / RENEWALS_A_LEASE):

@@ -1,7 +1,7 @@
 """The sidecar's life: settings and catalog in, one pipeline with its status server, until SIGTERM.
 
-Where `[capture] cdc_raw` is set, this process captures the node beside it too, while it leads; on clusters of
-several nodes each node has its own `cvs capture`.
+Beside a cluster's only node this process captures too, while it leads; on clusters of several nodes each node has its
+own `cvs capture`, unless `[capture] cdc_raw` says otherwise.
 """
 
 import os
@@ -19,7 +19,7 @@ from cvs.errors import SpecificationError, StoreError
 from cvs.plan.sql import DeclaredView, base_names
 from cvs.programs.epoch import Control
 from cvs.sidecar.apply import retire
-from cvs.sidecar.capturing import Capturing
+from cvs.sidecar.capturing import Capturing, feed_problems
 from cvs.sidecar.http import StatusServer
 from cvs.sidecar.leadership import Leadership
 from cvs.sidecar.requests import Asked, Requests
@@ -56,16 +56,17 @@ def serve(settings: Settings, *, log: Any, alter: Alter = lambda it: it) -> None
             process=f"{socket.gethostname()}:{os.getpid()}",
             changed=lambda leads: _role(leads, board, log, watcher=watcher),
             standing_by=lambda: watcher.stands_by(_committed(session, settings)),
+            leading=watcher.leads,
         )
         capturing = Capturing.of(settings, ended=ended, log=log, leads=leadership.leads)
         leadership.start()
         closing.callback(leadership.stop)
         if capturing is not None:
-            watcher.problems = capturing.problems
             capturing.start()
             closing.callback(capturing.stop)
         try:
-            while _keep(views, watcher, alter=alter, log=log, leads=leadership.leads, ended=ended):
+            own = capturing.problems if capturing is not None else tuple
+            while _keep(views, watcher, own, alter=alter, log=log, leads=leadership.leads, ended=ended):
                 log.info("other views are wanted")
         finally:
             ended.set()
@@ -84,6 +85,7 @@ def _declared(views: Views) -> tuple[DeclaredView, ...]:
 def _keep(
     views: Views,
     watcher: BoardWatcher,
+    own_problems: Callable[[], tuple[str, ...]],
     *,
     alter: Alter,
     log: Any,
@@ -110,7 +112,7 @@ def _keep(
     return run(
         settings,
         say=log.info,
-        watch=lambda pipeline: _watch(pipeline, watcher, asked),
+        watch=lambda pipeline: _watch(pipeline, watcher, asked, own_problems),
         leads=leads,
         ended=ended,
         serving=serving,
@@ -210,10 +212,21 @@ def _watched(views: Views, declared: tuple[DeclaredView, ...]) -> list[WatchedVi
     ]
 
 
-def _watch(pipeline: Pipeline, watcher: BoardWatcher, asked: Asked) -> None:
-    """Let the board show what readers see: the incarnation that serves, and how far another is built."""
+def _watch(
+    pipeline: Pipeline, watcher: BoardWatcher, asked: Asked, own_problems: Callable[[], tuple[str, ...]]
+) -> None:
+    """Let the board show what readers see: what serves, how far another is built, what is in the way."""
     pipeline.wishes = asked
+    watcher.problems = lambda: (*own_problems(), *_feed_problems(pipeline))
     pipeline.watchers.append(PipelineWatcher(board=watcher, pipeline=pipeline))
+
+
+def _feed_problems(pipeline: Pipeline) -> tuple[str, ...]:
+    nodes = len(pipeline.session.driver.cluster.metadata.all_hosts())
+    building = pipeline.build is not None and not pipeline.build.done
+    if pipeline.seen is None:
+        return ()
+    return feed_problems(pipeline.seen, building=building, nodes=nodes, now=time.time())
 
 
 def _start_server(settings: Settings, board: StatusBoard) -> StatusServer | None:

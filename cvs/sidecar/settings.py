@@ -66,9 +66,11 @@ class ViewSettings(Section, frozen=True):
 
 
 class CaptureSettings(Section, frozen=True):
-    """Where this node's commit log is read; an empty folder switches capture off in this process."""
+    """Which commit log this process reads: `auto`, that of a cluster's only node, if it is on this machine; else a
+    node's cdc_raw folder; empty: none, each node has a `cvs capture` of its own.
+    """
 
-    cdc_raw: str = ""
+    cdc_raw: str = "auto"
     mode: str = "durable"
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 ViewState = Literal["building", "live", "paused", "degraded", "broken"]
+STILL_SECONDS = 5.0  # without a commit: even an idle pipeline moves its clock each second
 RECENT_EPOCHS_MAX = 600  # ten minutes at one epoch a second: what the page draws
 
 
@@ -87,6 +88,16 @@ class StatusBoard:
                 views=views,
                 queued_change_count=queued_change_count,
             )
+
+    def stands_still(self, now: float, *, problems: tuple[str, ...]) -> None:
+        """Let time pass where nothing was committed for a while: what is shown grows old, and why is said."""
+        with self._lock:
+            shown = self._status
+            if self._epochs and now - self._epochs[-1].committed_at < STILL_SECONDS:
+                return
+            lag_ms = max(0.0, now - shown.watermark) * 1000 if shown.watermark else 0.0
+            views = tuple(replace(view, lag_ms=lag_ms) for view in shown.views)
+            self._status = replace(shown, views=views, problems=problems)
 
     def change(self, **fields: object) -> None:
         """Replace single fields (leader, problems, watermark)."""

@@ -20,6 +20,7 @@ from cvs.plan.maintenance import maintenance_plan
 from cvs.plan.relations import read_columns
 from cvs.plan.sql import DeclaredView, base_names, parse_views
 from cvs.plan.statistics import Statistics, Weights
+from cvs.programs.epoch import BUILDING, LIVE, PUBLISHING
 from cvs.sidecar.catalog import Catalog, CatalogView
 from cvs.sidecar.scanning import TableScan, canonical_form, pages
 from cvs.sidecar.settings import Settings
@@ -145,6 +146,14 @@ class Views:
             known = ", ".join(v.name for v in self.declared()) or "none yet: `cvs apply views.sql`"
             raise SpecificationError(f'there is no view "{name}"', next_step=f"views kept: {known}")
         return found[0]
+
+    def building(self, view: DeclaredView) -> bool:
+        """Say whether a view is not whole yet, so that nothing can be said of its rows."""
+        try:
+            pin = read_control(self.session, self.settings.views.state_keyspace).pin
+        except StoreError:
+            return True  # because nobody has begun
+        return pin.views.get(view.name, BUILDING if pin.views else LIVE) in (BUILDING, PUBLISHING)
 
     def verify(self, view: DeclaredView, wait: Callable[[], None]) -> Report:
         """Compare a view with its base tables while writes go on."""

@@ -85,6 +85,10 @@ class BoardWatcher:
         )
         self.board.change(views=views)
 
+    def leads(self) -> None:
+        """Look at the board while nothing is committed: its lag grows, and what is in the way is on it."""
+        self.board.stands_still(self.clock(), problems=self.problems())
+
     def running(self, control: Control) -> None:
         """Note when the epoch began and what it is made of."""
         self._runs, self._steps = True, self._steps + 1

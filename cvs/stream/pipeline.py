@@ -86,6 +86,7 @@ class Pipeline:
     build_rows_a_second: int = 0
     wishes: Callable[[], Wishes] = Wishes
     seconds: dict[str, float] = field(default_factory=dict)
+    seen: Mapping[str, Head] | None = None  # the streams, as they were last looked at
     _known: "_Known" = field(init=False)
     _last_pin: float = 0.0
 
@@ -232,7 +233,7 @@ class Pipeline:
                 continue
             renew_published(self.session, it.publication)
             where = places(self.program, it)
-            if self.spread is None:
+            if self.spread is None or self._small():
                 whole = drive(whole_step(self.program, it, pin, where), self.door)
             else:
                 slices = [where[i :: self.spread_slices] for i in range(self.spread_slices)]
@@ -245,6 +246,10 @@ class Pipeline:
     def _ask(self, requests: list[Any]) -> list[Any]:
         return self.door(requests)
 
+    def _small(self) -> bool:
+        """Say whether all that was scanned is less than what is worth Spark's tasks."""
+        return self.build is not None and self.build.head.position < self.spread_from
+
     def _check(self, control: Control) -> None:
         check_ours(control, incarnation=self.recipe.names.incarnation, plan=self.recipe.hash)
 
@@ -252,7 +257,8 @@ class Pipeline:
         """Return the durable end of each stream this pipeline follows: the nodes', and its own build's."""
         build = self.build.stream if self.build is not None else ""
         streams = [it for it in self.feed.streams() if it == build or not it.startswith(PREFIX)]
-        return {stream: self.feed.head(stream) for stream in streams}
+        self.seen = found = {stream: self.feed.head(stream) for stream in streams}
+        return found
 
     def waiting(self) -> int:
         """Return how many changes no epoch has taken."""

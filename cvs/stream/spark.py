@@ -19,9 +19,12 @@ TURN_SECONDS = 10.0
 """How long one micro-batch runs epochs: long enough that Spark's own cost does not show."""
 IDLE_SECONDS = 0.01
 
+LOGGING = Path(__file__).with_name("log4j2.properties").resolve()
 LIGHT = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",  # because logs go there
     "spark.driver.memory": "512m",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.adaptive.enabled": "false",  # because micro-batches of one row have nothing to adapt
     "spark.sql.shuffle.partitions": "2",

@@ -24,8 +24,11 @@ def cvs_node(*words: str) -> tuple[int, Any]:
     return done.returncode, body.get("result", body.get("error"))
 
 
-def test_a_node_is_started_used_stopped_and_keeps_its_data(tmp_path: Path) -> None:
-    place = ("--dir", str(tmp_path))
+def test_a_node_is_started_used_stopped_and_keeps_its_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path.parent)
+    place = ("--dir", tmp_path.name)  # as people write it; the node itself needs the whole path
     try:
         code, started = cvs_node("start", "--own-addresses", *place)
         assert code == 0, started

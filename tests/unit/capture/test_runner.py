@@ -1,26 +1,17 @@
-"""What a capture refuses to start on."""
+"""Two captures that delete what they have read would lose each other's changes."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from cvs.capture.node import node_settings
-from cvs.capture.runner import check
-from cvs.errors import MissingEnvironmentError
-
-SAID = {"cdc_enabled": "true", "cdc_raw_directory": "/nowhere/cdc_raw", "commitlog_sync": "group"}
+from cvs.capture.feed import TakenError
+from cvs.capture.runner import claimed
 
 
-def test_the_folder_that_counts_is_the_one_named(tmp_path: Path) -> None:
-    """The node that is asked for the schema may live elsewhere, its own folder too."""
-    check(node_settings(SAID), tmp_path)
-    with pytest.raises(MissingEnvironmentError, match="folder is not here"):
-        check(node_settings(SAID), tmp_path / "cdc_raw")
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"cdc_enabled": "false"}, {"commitlog_compression.class_name": "LZ4Compressor"}]
-)
-def test_a_log_that_cannot_be_read_is_refused(tmp_path: Path, wrong: dict[str, str]) -> None:
-    with pytest.raises(MissingEnvironmentError):
-        check(node_settings(SAID | wrong), tmp_path)
+def test_a_folder_is_claimed_by_one_capture_at_a_time(tmp_path: Path) -> None:
+    claim = claimed(tmp_path)
+    with pytest.raises(TakenError, match="already"):
+        claimed(tmp_path)
+    os.close(claim)
+    os.close(claimed(tmp_path))

@@ -62,3 +62,24 @@ def test_rows_are_counted_again_until_no_epoch_moves_any() -> None:
     watcher.views = [WatchedView(name="v", level="strong", count=lambda: next(endless))]
     watcher.recount()
     assert 0 < watcher.views[0].row_count < 10
+
+
+def test_a_pipeline_that_stands_still_grows_old_on_the_board() -> None:
+    """Nothing is committed any more, so nobody would say that the views lag, or why."""
+    now = [100.0]
+    board = StatusBoard("cvs", started_at=0.0)
+    watcher = BoardWatcher(
+        board=board,
+        views=[WatchedView(name="v", level="strong")],
+        clock=lambda: now[0],
+        problems=lambda: ("capture is away",),
+    )
+    watcher.running(control(7, 6))
+    watcher.committed(control(7, 7))
+    lag = board.status.views[0].lag_ms
+    watcher.leads()
+    assert board.status.views[0].lag_ms == lag == 500, "an idle second is no news"
+    now[0] = 130.0
+    watcher.leads()
+    assert board.status.views[0].lag_ms == 30_500
+    assert board.status.problems == ("capture is away",)

@@ -1,0 +1,31 @@
+"""Who is captured by nobody is said."""
+
+from cvs.capture.feed import ENDED, Head
+from cvs.sidecar.capturing import feed_problems
+
+NOW = 1_000.0
+
+
+def problems(heads: dict[str, Head], *, building: bool = False, nodes: int = 1) -> str:
+    return "; ".join(feed_problems(heads, building=building, nodes=nodes, now=NOW))
+
+
+def head(seconds_ago: float) -> Head:
+    return Head(position=3, clock=int((NOW - seconds_ago) * 1e6))
+
+
+def test_a_feed_that_nobody_writes_is_a_problem_although_nothing_fails() -> None:
+    assert "start `cvs capture`" in problems({})
+    assert "start `cvs capture`" in problems({"build-1": head(0)}), "a build's own stream captures nothing"
+
+
+def test_a_build_waits_for_every_node() -> None:
+    assert "1 of 3 nodes" in problems({"n1": head(0)}, building=True, nodes=3)
+    assert not problems({"n1": head(0)}, nodes=3), "an outbox has one stream whatever the cluster"
+
+
+def test_a_stream_that_stands_still_is_named_with_its_age() -> None:
+    assert "n2 stands still since 75 s" in problems({"n1": head(1), "n2": head(75)})
+    assert not problems({"n1": head(59), "gone": Head(position=3, clock=ENDED)}), (
+        "a node that left is no problem"
+    )
