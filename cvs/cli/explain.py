@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import click
 
+from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json
 from cvs.errors import SpecificationError
 from cvs.model.stages import Plan
@@ -20,9 +21,10 @@ from cvs.plan.measured import Measured, measured
 from cvs.plan.picture import page
 from cvs.plan.sql import parse_views
 from cvs.plan.statistics import Statistics, Weights
+from cvs.sidecar.settings import Settings
+from cvs.sidecar.views import Views, opened_views
 from cvs.store.observed import observe, write_rates
-from cvs.store.schema import base_tables
-from cvs.store.session import CassandraSession, ClusterAddress
+from cvs.store.session import CassandraSession
 
 Found = TypeVar("Found")
 
@@ -32,10 +34,9 @@ Found = TypeVar("Found")
 @click.option(
     "--schema",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="CQL file with the base tables.",
+    help="CQL file with the base tables; default: those of the cluster that the settings name.",
 )
-@click.option("--contact-points", help="Read the base tables from a live cluster: hosts, comma separated.")
-@click.option("--port", default=9042, show_default=True, help="CQL port of the cluster.")
+@settings_option
 @click.option("--keyspace", help="Keyspace of views and tables written without one.")
 @click.option(
     "--statistics",
@@ -68,8 +69,7 @@ Found = TypeVar("Found")
 def command(
     views: Path,
     schema: Path | None,
-    contact_points: str | None,
-    port: int,
+    settings_file: str | None,
     keyspace: str | None,
     statistics: Path | None,
     weights: Path | None,
@@ -85,29 +85,24 @@ def command(
     \b
     Examples:
       cvs explain views.sql --schema schema.cql --html plan.html
-      cvs explain views.sql --contact-points 127.0.0.1 --keyspace shop --analyze
+      cvs explain views.sql --analyze
     """
-    if (schema is None) == (contact_points is None):
-        raise SpecificationError(
-            "the base tables are not known", next_step="give either --schema FILE or --contact-points HOSTS"
-        )
-    if analyze and contact_points is None:
-        raise SpecificationError(
-            "there is nothing to measure in a file", next_step="give --contact-points HOSTS"
-        )
+    if analyze and schema is not None:
+        raise SpecificationError("there is nothing to measure in a file", next_step="leave --schema out")
+    settings = read_settings(settings_file) if schema is None else Settings()
+    if schema is None:
+        keyspace = keyspace or settings.views.published_keyspace
     known = Statistics.of(_mapping(statistics)) if statistics is not None else Statistics()
     choices = Choices(replicated=frozenset(replicate))
     seen: Measured | None = None
     if schema is not None:
         tables = tables_of_schema(schema.read_text())
     else:
-        tables = _live(contact_points or "", port, base_tables)
+        tables = _live(settings, Views.bases)
     declared = parse_views(views.read_text(), tables, keyspace=keyspace)
     plan = maintenance_plan(declared, tables, choices)
     if analyze:
-        known, seen = _live(
-            contact_points or "", port, lambda session: _analyzed(session, plan, known, seconds)
-        )
+        known, seen = _live(settings, lambda views: _analyzed(views.session, plan, known, seconds))
     told = Weights.of(_mapping(weights)) if weights is not None else Weights()
     apart = maintenance_plan(
         declared, tables, Choices(share=False, merge_zones=False, replicated=choices.replicated)
@@ -133,13 +128,9 @@ def command(
         out.print(line, markup=False)
 
 
-def _live(contact_points: str, port: int, ask: Callable[[CassandraSession], Found]) -> Found:
-    hosts = tuple(host.strip() for host in contact_points.split(","))
-    session = CassandraSession(ClusterAddress(contact_points=hosts, port=port))
-    try:
-        return ask(session)
-    finally:
-        session.close()
+def _live(settings: Settings, ask: Callable[[Views], Found]) -> Found:
+    with opened_views(settings) as opened:
+        return ask(opened)
 
 
 def _analyzed(

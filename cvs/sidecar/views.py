@@ -152,7 +152,7 @@ class Views:
         try:
             pin = read_control(self.session, self.settings.views.state_keyspace).pin
         except StoreError:
-            return True  # because nobody has begun
+            return False  # because nobody builds it
         return pin.views.get(view.name, BUILDING if pin.views else LIVE) in (BUILDING, PUBLISHING)
 
     def verify(self, view: DeclaredView, wait: Callable[[], None]) -> Report:

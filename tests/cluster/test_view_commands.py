@@ -46,6 +46,9 @@ def session(settings_file: Path) -> Iterator[CassandraSession]:
     applied = cvs(settings_file, "apply", str(views_file(settings_file)), "--yes")
     assert applied.returncode == 0, applied.stdout + applied.stderr
     assert "< shop_v.orders has rows: they are read once, while writes go on" in applied.stdout
+    building = cvs(settings_file, "verify", "--wait", "0.1")
+    assert (building.returncode, "is being built" in building.stderr) == (5, True), "no pipeline built it yet"
+    session.define("TRUNCATE cvs_v.control")  # from here on the test is the pipeline
     put_right(session)
     yield session
     session.close()
