@@ -235,8 +235,8 @@ def decoded(base: BaseReader, moved: Iterable[Moved]) -> list[BaseMove]:
         if it.before == it.now:
             moves.append(BaseMove(it.written, None, None, doubt))
             continue
-        before, unread_before = _row(base, partition, it.clustering, it.before)
-        now, unread = _row(base, partition, it.clustering, it.now)
+        before, unread_before = row_of(base, partition, it.clustering, it.before)
+        now, unread = row_of(base, partition, it.clustering, it.now)
         quarantined = None
         if unread or unread_before:
             quarantined = Quarantined(base.name, _key(base, partition, it.clustering), unread)
@@ -244,7 +244,7 @@ def decoded(base: BaseReader, moved: Iterable[Moved]) -> list[BaseMove]:
     return moves
 
 
-def _row(
+def row_of(
     base: BaseReader, partition: bytes, clustering: bytes, visible: Visible | None
 ) -> tuple[Values | None, str]:
     """Return a row, or why it cannot be read: then it contributes nothing."""
@@ -257,7 +257,7 @@ def _row(
 
 
 def _key(base: BaseReader, partition: bytes, clustering: bytes) -> str:
-    key, unread = _row(base, partition, clustering, {})
+    key, unread = row_of(base, partition, clustering, {})
     if unread or key is None:
         return shortened(partition.hex())
     return shortened(repr(tuple(value for value in key if value is not None)))

@@ -10,7 +10,7 @@ from typing import Any
 
 from cvs.programs.delta import decode_row
 from cvs.programs.epoch import Pin
-from cvs.programs.epoch_run import BaseReader, Program
+from cvs.programs.epoch_run import BaseReader, Program, row_of
 from cvs.programs.stage_bag import Bag
 from cvs.programs.stage_bucket import ReadBucket, State
 from cvs.programs.stage_delta import ReadImages, split
@@ -79,7 +79,9 @@ def _base_rows(base: BaseReader, bucket: int) -> Generator[list[Any], list[Any],
         partition, clustering = split(key)
         row = None if clustering is None else decode_row(image)
         if row is not None and row.now is not None:
-            found.add(base.decode(partition, clustering or b"", row.now), 1)
+            values, _ = row_of(base, partition, clustering or b"", row.now)
+            if values is not None:  # one that cannot be read contributes nothing (H24)
+                found.add(values, 1)
     return found
 
 

@@ -17,7 +17,7 @@ from cvs.model.expressions import Column
 from cvs.model.views import BaseTable, Join, Named, Project, Relation, Scan, SetOperation
 from cvs.plan.sql import DeclaredView
 from cvs.programs.delta import decode_row
-from cvs.programs.epoch_run import BaseReader, Program
+from cvs.programs.epoch_run import BaseReader, Program, row_of
 from cvs.programs.stage_codec import Values
 from cvs.programs.stage_delta import ReadImages, split
 from cvs.store.session import CassandraSession
@@ -134,11 +134,9 @@ def _of_base(
             stored = None if clustering is None else decode_row(blob)
             if stored is None:
                 continue
-            rows = (
-                None if it is None else base.decode(partition, clustering or b"", it)
-                for it in (stored.before, stored.now)
+            before, now = (
+                row_of(base, partition, clustering or b"", it)[0] for it in (stored.before, stored.now)
             )
-            before, now = rows
             if before is not None or now is not None:
                 place, both = _key_and_rows(table, before, now)
                 found[place] = Image(stored.epoch, *both)

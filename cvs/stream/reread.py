@@ -30,7 +30,7 @@ from cvs.programs.delta import (
     last_write,
     visible,
 )
-from cvs.programs.epoch_run import BaseReader, RowInDoubt
+from cvs.programs.epoch_run import BaseReader, RowInDoubt, row_of
 from cvs.programs.stage_codec import bucket_of, framed, pack, unpack
 from cvs.programs.stage_delta import ReadImages, split
 from cvs.stream.bases import PATH, image_of
@@ -40,6 +40,8 @@ from cvs.stream.recipe import Recipe
 from cvs.stream.scanned import RawRow, Selection
 
 ROWS_AT_ONCE = 200
+UNREADABLE = 0
+"""What stands for a row in quarantine (H24), in DELTA as in the base."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,8 @@ class Reread:
 
 
 def _mark(base: BaseReader, partition: bytes, clustering: bytes, seen: Visible) -> int:
-    return hash(key_identity(base.decode(partition, clustering, seen)))
+    row, _ = row_of(base, partition, clustering, seen)
+    return UNREADABLE if row is None else hash(key_identity(row))
 
 
 def truth_of(
