@@ -56,8 +56,8 @@ PARTS: dict[str, tuple[str, ...]] = {
 EXAMPLES = {
     "contention": 5,
     "capture-differential": 50_000,
-    "crash": 20,
-    "crash-clocks": 20,
+    "crash": 14,
+    "crash-clocks": 14,
     "agree": 20_000,
     "properties": 2_000,
     "plans": 2_000,

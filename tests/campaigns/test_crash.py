@@ -22,8 +22,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 SEED = int(os.environ.get("CVS_SEED", "1"))
-KILLS = int(os.environ.get("CVS_EXAMPLES", "20")) if NIGHTLY else 10
-UNDER_SPARK = 4
+KILLS = int(os.environ.get("CVS_EXAMPLES", "14")) if NIGHTLY else 10
+UNDER_SPARK = 2
 IN_CI = [
     *("driver", "tail", "driver", "node", "driver", "tail", "driver", "driver"),
     "spark",
