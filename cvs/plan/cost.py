@@ -7,7 +7,7 @@ many rows it carries. So a larger epoch is cheaper a row, and an aggregate of fe
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -74,6 +74,7 @@ class ZonePrices:
         self._estimate = _Estimate(plan, statistics, weights)
         self._estimate.cost()
         self._buckets = {zone.stages[0].name: zone.buckets for zone in plan.zones}
+        self._depths: dict[str, dict[str, int]] = {}
 
     def ms(self, stages: Sequence[Stage]) -> float:
         """Return the milliseconds an update of the mix takes in a zone of these stages."""
@@ -82,12 +83,22 @@ class ZonePrices:
         return sum(self._estimate.mean(cost.ms) for cost in costs)
 
     def cheaper(self, zone: Sequence[Stage], stage: Stage) -> bool:
-        """Say whether a stage costs no more in a zone than beside it."""
-        if depth([*zone, stage]) == 1:
-            return (
-                True  # because nothing is computed again: a test-and-set is saved, and nothing else changes
-            )
-        return self.ms([*zone, stage]) <= self.ms(zone) + self.ms([stage])
+        """Say whether a stage costs no more in a zone than beside it.
+
+        Where it makes the zone no deeper, nothing else is computed again: only its own cost is compared.
+        """
+        depths = self._depths_of(zone)
+        deepest, own = max(depths.values()), _depth(stage, depths)
+        if own > deepest:
+            return self.ms([*zone, stage]) <= self.ms(zone) + self.ms([stage])
+        return self._estimate.inside(stage, deepest - own + 1) <= self.ms([stage])
+
+    def _depths_of(self, zone: Sequence[Stage]) -> dict[str, int]:
+        """Return the depths in a zone that grows from call to call."""
+        depths = self._depths.setdefault(zone[0].name, {})
+        for stage in zone[len(depths) :]:
+            depths[stage.name] = _depth(stage, depths)
+        return depths
 
 
 def touched(balls: float, bins: float) -> float:
@@ -108,17 +119,9 @@ class _Work:
     keys: float  # different values of its key
 
 
-def _depths(stages: Iterable[Stage]) -> dict[str, int]:
-    """Return the length of the longest way to each stage within a zone."""
-    depths: dict[str, int] = {}
-    for stage in stages:
-        depths[stage.name] = 1 + max((depths.get(edge.source, 0) for edge in inputs(stage)), default=0)
-    return depths
-
-
-def depth(stages: Iterable[Stage]) -> int:
-    """Return how many stages of a zone wait for each other in turn."""
-    return max(_depths(stages).values())
+def _depth(stage: Stage, depths: Mapping[str, int]) -> int:
+    """Return the length of the longest way to a stage within its zone."""
+    return 1 + max((depths.get(edge.source, 0) for edge in inputs(stage)), default=0)
 
 
 def _times(zone: Zone) -> dict[str, int]:
@@ -126,7 +129,9 @@ def _times(zone: Zone) -> dict[str, int]:
 
     What a stage needs is known when those it reads have computed; then all is read again with it, and computed.
     """
-    depths = _depths(zone.stages)
+    depths: dict[str, int] = {}
+    for stage in zone.stages:
+        depths[stage.name] = _depth(stage, depths)
     deepest = max(depths.values())
     return {name: deepest - depth + 1 for name, depth in depths.items()}
 
@@ -139,6 +144,7 @@ class _Estimate:
         self.rows: dict[str, float] = {b: statistics.rows_of(b) for b in self.bases}
         self.changes: dict[str, dict[str, float]] = {b: {b: CHANGES_AN_UPDATE} for b in self.bases}
         self.stages = {stage.name: stage for stage in plan.stages}
+        self.works: dict[str, _Work] = {}
 
     def cost(self) -> PlanCost:
         found = [cost for zone in self.plan.zones for cost in self.zone(zone)]
@@ -169,8 +175,7 @@ class _Estimate:
         works, outside = [], dict.fromkeys(self.bases, 0.0)
         keys = 0.0
         for stage in zone.stages:
-            work = self.join(stage, zone) if isinstance(stage, JoinStage) else self.single(stage)
-            self.rows[stage.name], self.changes[stage.name] = work.shown, work.output
+            work = self.work(stage, zone)
             works.append(work)
             if any(edge.source not in inside for edge in inputs(stage)):
                 keys = max(keys, work.keys)
@@ -181,6 +186,18 @@ class _Estimate:
             self.stage(stage, work, rounds if number == 0 else dict.fromkeys(rounds, 0.0), again[stage.name])
             for number, (stage, work) in enumerate(zip(zone.stages, works, strict=True))
         ]
+
+    def work(self, stage: Stage, zone: Zone) -> _Work:
+        """Estimate a stage once: what it does is the same in every zone of as many buckets."""
+        if stage.name not in self.works:
+            found = self.join(stage, zone) if isinstance(stage, JoinStage) else self.single(stage)
+            self.rows[stage.name], self.changes[stage.name] = found.shown, found.output
+            self.works[stage.name] = found
+        return self.works[stage.name]
+
+    def inside(self, stage: Stage, times: int) -> float:
+        """Return the milliseconds of a stage, known already, in a zone of others that computes it some times."""
+        return self.mean(self.stage(stage, self.works[stage.name], {}, times).ms)
 
     def stage(self, stage: Stage, work: _Work, rounds: Mapping[str, float], times: int) -> StageCost:
         offered = self.offered(inputs(stage))

@@ -272,8 +272,12 @@ def test_a_deep_zone_reads_again_what_its_later_stages_wait_for() -> None:
     assert plan_cost(merged, None, setting).total_ms < plan_cost(apart, None, setting).total_ms
 
 
-def test_explain_wants_to_know_the_base_tables(files: tuple[str, str]) -> None:
-    assert run(["explain", files[0]]) == ExitCode.USAGE
+def test_explain_without_a_schema_asks_the_cluster_of_the_settings(
+    files: tuple[str, str], tmp_path: Path
+) -> None:
+    settings = tmp_path / "cvs.toml"
+    settings.write_text('[cluster]\ncontact_points = ["127.0.0.1"]\nport = 1\n')
+    assert run(["explain", files[0], "--settings", str(settings)]) == ExitCode.ENVIRONMENT
 
 
 def test_a_join_that_reads_a_zone_by_another_key_stays_outside() -> None:
