@@ -5,7 +5,8 @@
 
 Each mutant lives in a process forked from one that has loaded everything below the module, so it costs little
 more than its tests. Survivors that cannot be told from the original, or do not matter, stand in ACCEPTED with a
-reason; any other survivor is a hole in the tests, and the command leaves with 1.
+reason; any other survivor is a hole in the tests, and the command leaves with 1. Killed mutants are kept in the
+folder `mutants`: a run that was ended goes on, and tests that were added are tried on the survivors alone.
 """
 
 import ast
@@ -13,10 +14,12 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import io
+import json
 import os
 import signal
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -191,7 +194,8 @@ def _tested(module: str, mutant: Mutant) -> int:
 
     sys.meta_path.insert(0, _Replaced(f"cvs.programs.{module}", mutant.source))
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        arguments = ["-x", "-q", "--deselect", MANY, *TESTS[module]]
+        loaded = ["-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "no:cacheprovider"]
+        arguments = ["-x", "-q", *loaded, "--deselect", MANY, *TESTS[module]]
         try:
             return int(pytest.main(arguments))
         except BaseException:  # noqa: BLE001 -- because a mutant may break anything, the test runner included
@@ -199,12 +203,36 @@ def _tested(module: str, mutant: Mutant) -> int:
 
 
 def examined(module: str) -> tuple[int, list[str]]:
-    """Return how many mutants a module has, and which survive."""
+    """Return how many mutants a module has, and which survive; those of this source killed before stay killed."""
     source = (ROOT / "cvs" / "programs" / f"{module}.py").read_text()
     every = list(mutants(source))
     original = Mutant(name="the original", source=ast.unparse(ast.parse(source)))
     assert survives(module, original), f"the tests of {module} fail without any mutation"
-    return len(every), [f"{module}:{mutant.name}" for mutant in every if survives(module, mutant)]
+    killed = _Killed(module, source)
+    left = []
+    for number, mutant in enumerate(every):
+        if number in killed.numbers:
+            continue
+        if survives(module, mutant):
+            left.append(f"{module}:{mutant.name}")
+            sys.stdout.write(f"  survives {left[-1]}  {ACCEPTED.get(left[-1], 'NO REASON')}\n")
+            sys.stdout.flush()
+        else:
+            killed.add(number)
+    return len(every), left
+
+
+class _Killed:
+    """Which mutants of a source some test has killed, kept so that a run that was ended can go on."""
+
+    def __init__(self, module: str, source: str) -> None:
+        self._file = ROOT / "mutants" / f"{module}-{zlib.crc32(source.encode()):08x}.json"
+        self.numbers: set[int] = set(json.loads(self._file.read_text())) if self._file.exists() else set()
+
+    def add(self, number: int) -> None:
+        self.numbers.add(number)
+        self._file.parent.mkdir(exist_ok=True)
+        self._file.write_text(json.dumps(sorted(self.numbers)))
 
 
 def main(arguments: list[str]) -> int:
@@ -212,9 +240,9 @@ def main(arguments: list[str]) -> int:
     if arguments in ([], ["--list"]):
         sys.stdout.write("\n".join(TESTS) + "\n")
         return 0
-    import_module("cvs.checker.cuts")  # because what children share is loaded once
-    import_module("pytest")
-    import_module("sqlglot")
+    for shared in ("cvs.report.audit", "pytest", "sqlglot", "hypothesis"):
+        import_module(shared)  # because what children share is loaded once
+    assert "cvs.programs.machine" not in sys.modules, "a mutant must be loaded by its child"
 
     holes = 0
     for module in arguments:
@@ -223,8 +251,6 @@ def main(arguments: list[str]) -> int:
         holes += len(unexplained)
         share = (count - len(left)) / count
         sys.stdout.write(f"{module}: {count} mutants, {count - len(left)} killed ({share:.1%})\n")
-        for name in left:
-            sys.stdout.write(f"  survives {name}  {ACCEPTED.get(name, 'NO REASON')}\n")
         sys.stdout.flush()
     return 1 if holes else 0
 

@@ -76,7 +76,7 @@ class ViewFindings:
         self.story = replace(story, words=(f"{self.view.name}: seed {self.seed}", *self.words))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ViewsExamined:
     """The answer for a text of views; `held` is what a test asserts."""
 
@@ -86,6 +86,13 @@ class ViewsExamined:
     def held(self) -> bool:
         """Say whether every view had its declared level in every run."""
         return all(found.held == found.runs for found in self.findings)
+
+    def __repr__(self) -> str:
+        """Name the views that failed, as short as pytest shows what a bare assertion was about."""
+        fallen = [
+            f"{it.view.name} in {it.held} of {it.runs} runs" for it in self.findings if it.held < it.runs
+        ]
+        return f"levels held: {', '.join(fallen) or 'everywhere'}"
 
     def __str__(self) -> str:
         """Say it in lines, for the message of a failing test."""
@@ -138,7 +145,7 @@ def examine_views(
 
 
 def written(examined: ViewsExamined, folder: Path) -> None:
-    """Write story, history and page of each view that failed."""
+    """Write story, history and page of each view that failed; of a pipeline that stands still only the story."""
     for found in examined.findings:
         if found.story is None:
             continue
@@ -146,6 +153,9 @@ def written(examined: ViewsExamined, folder: Path) -> None:
         story, history, page = (stem.with_suffix(end) for end in (".story", ".ndjson", ".html"))
         folder.mkdir(parents=True, exist_ok=True)
         story.write_text(text_of(found.story))
+        found.files = [story]
+        if found.stuck:
+            continue  # because nothing wrong was shown: judged by what it shows, the run is right so far
         world = world_of(found.story)
         events = history_of(world, found.story.user, only=found.view.name)
         history.write_bytes(b"".join(line_of(event) for event in events))
@@ -167,7 +177,8 @@ def lines_of(examined: ViewsExamined) -> Iterator[str]:
     for found in examined.findings:
         if found.seed is not None:
             yield ""
-            yield f"{found.view.name} fell below its declared level (seed {found.seed}); the smallest such run:"
+            happened = "is not kept any more" if found.stuck else "fell below its declared level"
+            yield f"{found.view.name} {happened} (seed {found.seed}); the smallest such run:"
             yield from (f"  {line}" for line in found.words)
             yield from (f"  {file}" for file in found.files)
 

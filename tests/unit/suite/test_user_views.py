@@ -9,7 +9,7 @@ from cvs.model.cql_type import parse_type
 from cvs.model.types import TYPES, normal
 from cvs.suite.single import replayed_story
 from cvs.suite.user_views import UserViews, Workload, user_views, values_of
-from cvs.suite.view_reports import examine_views, one_world
+from cvs.suite.view_reports import examine_views, one_world, written
 from cvs.suite.view_story import story_of, text_of, with_levels
 
 pytest_plugins = ["cvs.suite.plugin"]
@@ -108,6 +108,20 @@ def test_a_users_test_asserts_its_levels_in_three_lines(cvs_views, tmp_path: Pat
     (tmp_path / "views.sql").write_text(SCHEMA + BY_CITY)
     found = cvs_views(tmp_path / "views.sql", examples=5)
     assert found.held, found
+
+
+def test_a_pipeline_that_stands_still_leaves_its_story_alone(tmp_path: Path) -> None:
+    """Its history shows nothing wrong, so a page would say that nothing is violated."""
+    joined = """CREATE MATERIALIZED VIEW shop.busy AS
+        SELECT o.id, v.day, v.n FROM shop.orders o JOIN shop.visits v ON o.city = v.city;"""
+    found = examine_views(views_of(SCHEMA + joined), examples=6, without=("signatures",))
+    stuck = [it for it in found.findings if it.stuck]
+    assert stuck
+    assert "shop.busy in" in repr(found)
+    written(found, tmp_path)
+    for it in stuck:
+        assert [file.suffix for file in it.files] == [".story"]
+        assert f"{it.view.name} is not kept any more" in str(found)
 
 
 @pytest.mark.slow
