@@ -51,7 +51,11 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/unit/suite/test_table.py",
         "property_tests/test_programs.py",
     ),
-    "kept": ("tests/unit/suite/test_table.py", "property_tests/test_programs.py"),
+    "kept": (
+        f"{UNIT}/test_kept.py",
+        "tests/unit/suite/test_table.py",
+        "property_tests/test_programs.py",
+    ),
     "epoch": (
         f"{UNIT}/test_epoch_hazards.py",
         f"{UNIT}/test_epoch_views.py",

@@ -1,3 +1,5 @@
+import pytest
+
 from cvs.model.views import AggregateFunction as F
 from cvs.programs.aggregate import Aggregated, AggregateProgram
 from cvs.programs.count import PaperCount, PaperSum
@@ -158,3 +160,51 @@ def test_changed_fields_alone_build_rows_no_base_state_had():
     world.propagate(second)
     assert world.view == {(1,): {"k": 1, "x": "x2", "y": "y1"}}
     assert world.propagate(first) is Ending.PROCESSED
+
+
+def test_aggregates_of_different_values_and_spread():
+    y = column("y")
+    world = Driven(
+        program(
+            Aggregated(name="sum", function=F.SUM, argument=y, distinct=True),
+            Aggregated(name="avg", function=F.AVG, argument=y, distinct=True),
+            Aggregated(name="variance", function=F.VARIANCE, argument=y, distinct=True),
+            Aggregated(name="deviation", function=F.STDDEV, argument=y),
+            Aggregated(name="plain", function=F.SUM, argument=y),
+        )
+    )
+    for key, value in enumerate((2, 4, 4, 9)):
+        world.update("r", key, {"x": "a", "y": value})
+    (row,) = world.view.values()
+    assert (row["sum"], row["avg"], row["variance"], row["plain"]) == (15, 5, 13, 19)
+    assert row["deviation"] ** 2 == pytest.approx(26.75 / 3)
+    for key in (1, 2, 3):
+        world.update("r", key, None)
+    (row,) = world.view.values()
+    assert row == {"x": "a", "sum": 2, "avg": 2, "variance": None, "deviation": None, "plain": 2}
+
+
+def test_the_whole_table_is_a_group_that_stays_when_it_is_empty():
+    y = column("y")
+    aggregates = (
+        Aggregated(name="n", function=F.COUNT),
+        Aggregated(name="known", function=F.COUNT, argument=y),
+        Aggregated(name="sum", function=F.SUM, argument=y),
+        Aggregated(name="least", function=F.MIN, argument=y),
+    )
+    world = Driven(AggregateProgram(view="v", table="r", group=(), aggregates=aggregates))
+    world.update("r", 1, {"y": 3})
+    assert world.view == {(): {"n": 1, "known": 1, "sum": 3, "least": 3}}
+    world.update("r", 1, None)
+    assert world.view == {(): {"n": 0, "known": 0, "sum": None, "least": None}}
+
+
+def test_values_that_are_gone_leave_no_row_beside_the_record():
+    world = Driven(program(Aggregated(name="least", function=F.MIN, argument=column("y"))))
+    for key, value in ((1, 5), (2, 5), (3, 7)):
+        world.update("r", key, {"x": "a", "y": value})
+    ((_, rows),) = world.store.rows.items()
+    assert {key: row["n"] for key, row in rows.items() if key} == {("least", 5): 2, ("least", 7): 1}
+    world.update("r", 3, None)
+    world.update("r", 2, None)
+    assert {key: row["n"] for key, row in rows.items() if key} == {("least", 5): 1}
