@@ -130,9 +130,12 @@ def unpack(data: bytes) -> Values:
 def pack_key(values: Iterable[Value]) -> bytes:
     """Return bytes that are equal exactly if the values are equal for SQL."""
     values = tuple(values)
-    if not _SAME_FOR_SQL.issuperset(map(type, values)):
-        values = tuple([math.nan if value != value else canonical(value) for value in values])
-    return pack(values)
+    if _SAME_FOR_SQL.issuperset(map(type, values)):
+        try:
+            return _encode(values)
+        except OverflowError:
+            return pack(values)
+    return pack([math.nan if value != value else canonical(value) for value in values])
 
 
 def picking(places: Sequence[int]) -> Callable[[Values], Values]:
