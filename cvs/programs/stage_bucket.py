@@ -33,7 +33,8 @@ SENTINEL = b""
 ATTEMPTS = 50
 
 BYTES_A_STATEMENT = 512 * 1024
-"""What the rows of one test-and-set weigh at most; Cassandra refuses mutations above 16 MiB."""
+"""What the rows of one test-and-set weigh at most; Cassandra refuses mutations above 16 MiB, and its lower limits on
+batches are not asked of conditional ones."""
 
 
 class StateRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
