@@ -14,6 +14,9 @@ from cvs.report.summary import Document, difference, summarize
 from cvs.report.text import screen
 from cvs.sidecar.recordings import history_of_recording, is_recording, note_levels
 
+LAST = 1000
+"""Base changes of a recording that are judged unless more are asked for: seconds, not hours."""
+
 
 @click.command(
     help="""Judge a recorded run: linearizability, converged, weak, strong, complete; each with evidence.
@@ -51,6 +54,13 @@ from cvs.sidecar.recordings import history_of_recording, is_recording, note_leve
     "--engine", default="local", show_default=True, help="local, or spark: parts of any size in tasks."
 )
 @click.option("--master", default="local[2]", show_default=True, help="Spark master, with --engine spark.")
+@click.option(
+    "--last",
+    default=LAST,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Of a recording: about so many base changes.",
+)
 @settings_option
 @click.option("--diff", is_flag=True, help="Compare the verdicts of two runs.")
 @json_option
@@ -67,6 +77,7 @@ def command(
     budget: int,
     engine: str,
     master: str,
+    last: int,
     settings_file: str | None,
     diff: bool,
     as_json: bool,
@@ -88,7 +99,7 @@ def command(
     if engine == "spark" and (start, end) != (None, None):
         raise SpecificationError("the Spark engine judges whole runs", next_step="--engine local")
     if is_recording(runs):
-        document = _recording(runs, options, settings_file=settings_file, engine=engine)
+        document = _recording(runs, options, settings_file=settings_file, engine=engine, last=last)
     elif engine == "spark":
         document = _on_spark(runs, expected, reference=reference, budget=budget, master=master, views=views)
     else:
@@ -103,7 +114,7 @@ def command(
 
 
 def _recording(
-    runs: tuple[Path, ...], options: dict[str, Any], *, settings_file: str | None, engine: str
+    runs: tuple[Path, ...], options: dict[str, Any], *, settings_file: str | None, engine: str, last: int
 ) -> Document:
     """Judge what a sidecar recorded, by the base time-line that it absorbed: it knows no other."""
     if engine == "spark" or options["reference"] not in ("writers", "absorbed"):
@@ -113,7 +124,7 @@ def _recording(
         )
     settings = read_settings(settings_file)
     with talk().status("reading the recording and what DELTA holds"):
-        found = history_of_recording(settings, runs)
+        found = history_of_recording(settings, runs, last=last)
     earlier = f"; {found.left_out} recorded epochs before are not judged" if found.left_out else ""
     talk().print(f"epochs {found.first} to {found.last}{earlier}", markup=False)
     files = [

@@ -22,8 +22,11 @@ def is_recording(paths: Iterable[Path]) -> bool:
     return any(found.values())
 
 
-def history_of_recording(settings: Settings, folders: Iterable[Path]) -> Recorded:
-    """Return the history of the incarnation that serves; standbys that led too have folders of their own."""
+def history_of_recording(settings: Settings, folders: Iterable[Path], *, last: int = 0) -> Recorded:
+    """Return the history of the incarnation that serves; standbys that led too have folders of their own.
+
+    `last`: how many of the last base changes; 0: everything that is there.
+    """
     with opened_views(settings) as views:
         serving = views.serving()
         return recorded(
@@ -32,6 +35,7 @@ def history_of_recording(settings: Settings, folders: Iterable[Path]) -> Recorde
             views_sql=serving.views_sql,
             keyspaces=serving.keyspaces,
             names=serving.names,
+            last=last,
         )
 
 

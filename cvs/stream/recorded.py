@@ -53,12 +53,13 @@ def recorded(
     views_sql: str,
     keyspaces: tuple[str, ...],
     names: Names,
+    last: int = 0,
 ) -> Recorded:
-    """Read DELTA and the files of an incarnation; return what they tell."""
+    """Read DELTA and the files of an incarnation; return what they tell of the last base changes, 0: of all."""
     recipe, declared = recipe_of(session, views_sql, names=names, keyspaces=keyspaces)
     images = images_of(recipe.program(), recipe.door(session))
     ran = [it for it in epochs(logs) if it.incarnation == names.incarnation]
-    return history_of(declared, recipe.plan.bases, ran, images, run=f"{names.keyspace}, recorded")
+    return history_of(declared, recipe.plan.bases, ran, images, run=f"{names.keyspace}, recorded", last=last)
 
 
 def history_of(
@@ -68,12 +69,13 @@ def history_of(
     images: "Images",
     *,
     run: str,
+    last: int = 0,
 ) -> Recorded:
     """Return the history from the first epoch after which none is missing.
 
     `images`: what DELTA held at some moment before the epochs were read, so that these tell all that is younger.
     """
-    kept = _unbroken(ran)
+    kept = _latest(_unbroken(ran), last)
     if not kept:
         raise HistoryError(
             "the recording has no epoch that can be judged",
@@ -100,6 +102,15 @@ def _unbroken(ran: list[Epoch]) -> list[Epoch]:
         if start < len(ran) and ran[start].number != ran[start - 1].number + 1:
             break
         start -= 1
+    return ran[start:]
+
+
+def _latest(ran: list[Epoch], changes: int) -> list[Epoch]:
+    """Return the last epochs that together have about so many base changes, and at least one."""
+    start, count = len(ran), 0
+    while start > 0 and (not changes or count < changes):
+        start -= 1
+        count += len(ran[start].bases)
     return ran[start:]
 
 

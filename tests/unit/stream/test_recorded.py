@@ -55,6 +55,10 @@ def test_what_is_left_of_a_rolling_recording_is_proved_strong(shop: MemoryShop) 
         True,
         True,
     )
+    latest = history_of(
+        shop.views, shop.plan.bases, ran(shop), images_of(shop.program, shop.door), run="", last=5
+    )
+    assert (latest.first, latest.left_out) == (19, 18), "three changes an epoch"
     with_gap = [epoch for epoch in ran(shop) if epoch.number != 14]
     assert (history(shop, with_gap).first, history(shop, with_gap).left_out) == (15, 13)
 
