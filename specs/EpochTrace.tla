@@ -3,20 +3,23 @@
 (* hidden step is the moment a test-and-set takes effect. The generated module that extends this one gives the *)
 (* log as a literal. NotMatchedInv broken = matched to the last event; no violation = some event fits nothing. *)
 (*                                                                                                             *)
-(*   action of Epoch        event (request to the door)                     checked                            *)
-(*   PinNext, Commit        "set" of the control bucket                     from c to c pinned, or to c + 1    *)
-(*   Begin                  "read" of the control bucket                    the epoch the driver runs          *)
-(*   Delta                  "images" read                                   stage 0 comes before any bucket    *)
-(*   Put                    "put" of images                                 write time = e; again: the same    *)
-(*   Bucket                 "read" of a bucket                              a newer signature stops the driver *)
-(*   SetBucket              "set" of a bucket                               exact condition, images before,    *)
-(*                                                                          one combined a bucket an epoch     *)
-(*   Publish                "rows"                                          after every set is known, time = e *)
-(*   Arrive                 hidden: a test-and-set takes effect                                                *)
-(*   Forget                 none: signatures are permanent                                                     *)
+(*   action of Epoch        events                                   checked                                 *)
+(*   PinNext, Commit        call, return of the control bucket       from c to c pinned, or to c + 1         *)
+(*   Begin, Resolve         read of the control bucket               the epoch the driver runs               *)
+(*   Image                  images                                   stage 0 comes before any bucket         *)
+(*   Put                    put                                      write time = e; again: the same         *)
+(*   Bucket                 read of a bucket                         a newer signature stops the driver      *)
+(*   SetBucket              call, return of a bucket                 exact condition, images before,         *)
+(*                                                                   one combined a bucket an epoch          *)
+(*   Publish                rows                                     after every set is known, time = e      *)
+(*   Commit                 call of the control bucket               every bucket of Must is done            *)
+(*   Stop                   none: it asks for nothing more           no call and no put after it             *)
+(*   Arrive                 none: hidden                             a test-and-set takes effect once        *)
+(*   Forget                 none: signatures are permanent                                                   *)
 EXTENDS Naturals, Sequences, FiniteSets, TLC
 
-CONSTANTS Log, Places, Drivers, Control, Incarnation
+CONSTANTS Log, Places, Drivers, Control, Incarnation,
+          Must    \* epoch -> buckets that the changes in DELTA's images of that epoch lead to
 
 VARIABLES i, stored,
           past,   \* place -> its last states: a read may be answered late
@@ -120,6 +123,8 @@ Complete ==
   /\ My.due = {} /\ ~My.stopped
   /\ \A p \in Places \ {Control} : Epoch(stored[p].at) = My.e =>
        Whole(stored[p].at) /\ p \in DOMAIN My.read /\ My.read[p].at = stored[p].at
+  /\ My.e \in DOMAIN Must => \A p \in Must[My.e] :
+       p \in DOMAIN My.read /\ Epoch(My.read[p].at) = My.e
   /\ \A k \in DOMAIN images : images[k].time = My.e => k \in My.put
   /\ \A k \in DOMAIN shown : shown[k].time = My.e => k \in My.put
 

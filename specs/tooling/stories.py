@@ -33,6 +33,7 @@ CLASS_OF = {
     "sum": ("sum", "total"),
     "avg": ("avg", "mean"),
     "min": ("min", "least"),
+    "selection": ("selection", "y"),
     "projection": ("projection-keeping-key", "x"),
     "projection_rekeyed": ("projection-moving-key", "x"),
     **{name: (name_here, "x") for name, name_here in SETS.items()},
@@ -40,11 +41,13 @@ CLASS_OF = {
 """Program of the spec -> view class of the suite, and the column in which its records differ."""
 
 POLICIES = {"signature": "signature_check", "permanent signature": "keep_deleted"}
+SELECTION_LIMITS = 3 - 2  # the spec selects y < 3, the suite's class y < 2
 TWELVE = 12  # the spec has no fractions: it shows an average times twelve
 GO_MAX = 50  # pauses until a manager sends something; a program has fewer
 STREAMS = 2
 OWNED = ("any manager", "any delivery")
 FREE = "flow control"  # without it entries have no owner
+MARK = "mark"  # the programs have no signature without it: stories of the spec without it differ where it matters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,10 +113,16 @@ def story(asked: Configuration, seen: Behaviour) -> Story:
     for number, action in enumerate(seen.actions[1:]):
         _act(told, action, seen.states[number:], late)
     told.shown = {
-        _key_here(told, key): [state[0] if state else None for state in states]
+        _key_here(told, key): [_shown_of(told, state) for state in states]
         for key, states in seen.states[-1]["shown"].items()
     }
     return told
+
+
+def _shown_of(told: Story, state: Any) -> Any:
+    if not state:
+        return None
+    return (state[0], state[1] - SELECTION_LIMITS) if told.program == "selection" else state[0]
 
 
 def _act(told: Story, action: str, states: Sequence[Any], late: list[Any]) -> None:
@@ -194,13 +203,13 @@ def _sent(world: World, manager: int) -> int:
 
 def _scenario(asked: Configuration, seen: Behaviour, keys: dict[str, int]) -> Scenario:
     program, off = asked.constants["Program"], set(asked.constants["Off"])
-    if program not in CLASS_OF or off - set(POLICIES) - {FREE}:
+    if program not in CLASS_OF or off - set(POLICIES) - {FREE, MARK}:
         raise SpecsError(f"{asked.name}: no simulator program or policy for it")
     variant = view_class(CLASS_OF[program][0]).variants[0]
     rows = {r: [_row(program, keys[r], v) for v in versions] for r, versions in sorted(seen.versions.items())}
     return Scenario(
         program=variant.program,
-        policy=replace(variant.policy, **{POLICIES[rule]: False for rule in off - {FREE}}),
+        policy=replace(variant.policy, **{POLICIES[rule]: False for rule in off - {FREE, MARK}}),
         initial=tuple((_table(r), (keys[r],), line[0]) for r, line in rows.items() if line[0]),
         writes=tuple((_table(r), (keys[r],), row) for r, line in rows.items() for row in line[1:]),
         managers=len(asked.constants["Managers"]),
@@ -228,14 +237,15 @@ def _keys(records: Iterable[str]) -> dict[str, int]:
 def _row(program: str, key: int, version: Any) -> dict[str, Any] | None:
     if version["x"] == "-":
         return None
-    return {"k": key, "x": version["x"]} | ({} if program in SETS else {"y": version["y"]})
+    y = version["y"] - (SELECTION_LIMITS if program == "selection" else 0)
+    return {"k": key, "x": version["x"]} | ({} if program in SETS else {"y": y})
 
 
 def _key_here(told: Story, key: Any) -> tuple[Any, ...]:
     """Name a view record as the real program does."""
     if told.program in SETS:
         return (next(iter(told.keys.values())), key)
-    if told.program == "projection":
+    if told.program in ("projection", "selection"):
         return (told.keys[key],)
     return (key[0], told.keys[key[1]]) if told.program == "projection_rekeyed" else (key,)
 
@@ -283,6 +293,8 @@ def _value_of(told: Story, row: Any) -> Any:
         return None
     if told.program in SETS:
         return "in"
+    if told.program == "selection":
+        return (row["x"], row["y"])
     value = row[CLASS_OF[told.program][1]]
     return int(value * TWELVE) if told.program == "avg" else value
 
