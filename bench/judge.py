@@ -1,5 +1,5 @@
-"""How fast the judge is, beside Porcupine in the same run: `make bench B=judge` (or with --small, in a
-minute).
+"""How fast the judge is, beside Porcupine in the same run: `make bench B=judge` (with --small, in a minute; with
+--part audit, writes or registers, a part of it).
 
 Everything is made here: certified histories as NDJSON, versioned test-and-sets as plain lines that both
 sides read, register logs with non-unique values and one percent unknown outcomes. Ours runs in a process of
@@ -23,13 +23,16 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pyarrow.parquet as pq
 
 from cvs.checker.columns import chains
 from cvs.checker.foreign import parse
 from cvs.checker.search import linearizable
 from cvs.checker.verdict import worst
 from cvs.history import events as ev
-from cvs.history.columns import NONE, Operations
+from cvs.history import parquet
+from cvs.history.codec import events_of_block
+from cvs.history.columns import NONE, Operations, blocks_of
 from cvs.model.definitions import definition_to_json
 from cvs.model.expressions import Column
 from cvs.model.views import Aggregate, AggregateColumn, AggregateFunction, Named, Scan, ViewDefinition
@@ -235,18 +238,32 @@ def theirs(driver: Path, *arguments: str, limit: int = 180, memory: int = 6 << 3
     return [json.loads(line) for line in answer.stdout.splitlines()]
 
 
-def bench(folder: Path, *, small: bool) -> Iterable[str]:
-    yield "| case | ours parse s | ours check s | ours MiB | ours says | Porcupine parse s | check s | says |"
-    yield "|---|---|---|---|---|---|---|---|"
+HEADS = (
+    "| case | ours parse s | ours check s | ours MiB | ours says | Porcupine parse s | check s | says |",
+    "|---|---|---|---|---|---|---|---|",
+)
+
+
+def audits(folder: Path, *, small: bool) -> Iterable[str]:
+    """Certified histories of growing size, as lines and as Parquet: time and memory grow with them."""
     for writes in (10_000, 100_000) if small else (10_000, 100_000, 1_000_000):
-        path = folder / "certified.ndjson"
-        certified(path, writes, max(1, writes // 100))
-        told = alone("audit", path)
-        yield (
-            f"| audit, {writes:,} certified test-and-sets, NDJSON {path.stat().st_size >> 20} MiB | | "
-            f"{told['check']:.1f} (cpu {told['cpu']:.1f}) | {told['mib']} | {told['verdict']} | | | |"
-        )
-        path.unlink()
+        lines, arrow = folder / "certified.ndjson", folder / "certified.parquet"
+        certified(lines, writes, max(1, writes // 100))
+        events = (e for block in blocks_of(lines.read_bytes()) for e in events_of_block(block))
+        with pq.ParquetWriter(arrow, parquet.schema()) as writer:
+            for batch in parquet.batches_of(events):
+                writer.write_batch(batch)
+        for path in (lines, arrow):
+            told = alone("audit", path)
+            yield (
+                f"| audit, {writes:,} certified test-and-sets, {path.suffix} {path.stat().st_size >> 20} MiB | | "
+                f"{told['check']:.1f} (cpu {told['cpu']:.1f}) | {told['mib']} | {told['verdict']} | | | |"
+            )
+            path.unlink()
+
+
+def writes_of(folder: Path, *, small: bool) -> Iterable[str]:
+    """Versioned test-and-sets, beside Porcupine."""
     driver = porcupine(folder)
     cases = [(100_000, 100, 10, False), (20_000, 1, 10, False), (20_000, 1, 10, True)]
     if not small:
@@ -271,9 +288,14 @@ def bench(folder: Path, *, small: bool) -> Iterable[str]:
             f"| {told['parse']:.2f} | {told['check']:.2f} | {told['mib']} | {told['verdict']} "
             f"| {peer['parse']:.2f} | {peer['check']:.2f} | {peer['verdict']} |"
         )
+
+
+def registers_of(folder: Path, *, small: bool) -> Iterable[str]:
+    """Recorded and made histories of registers without signatures, beside Porcupine."""
+    driver = porcupine(folder)
     logs = sorted(LOGS.glob("etcd_*.log")) if LOGS.exists() else []
     made = []
-    for number, operations in enumerate((300, 1_000, 3_000)):
+    for number, operations in enumerate((300, 1_000) if small else (300, 1_000, 3_000)):
         made.append(folder / f"made_{number}.log")
         registers(made[-1], operations, 5)
     for title, paths in (("recorded etcd registers", logs), ("made registers, 1 % unknown", made)):
@@ -297,9 +319,13 @@ def bench(folder: Path, *, small: bool) -> Iterable[str]:
         )
 
 
+PARTS = {"audit": audits, "writes": writes_of, "registers": registers_of}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--part", choices=sorted(PARTS), action="append")
     parser.add_argument("--ours", nargs="+")
     options = parser.parse_args()
     if options.ours:
@@ -307,8 +333,10 @@ def main() -> None:
         return
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start\n")
     with tempfile.TemporaryDirectory() as folder:
-        for line in bench(Path(folder), small=options.small):
-            print(line, flush=True)
+        print(*HEADS, sep="\n")
+        for part in options.part or PARTS:
+            for line in PARTS[part](Path(folder), small=options.small):
+                print(line, flush=True)
 
 
 if __name__ == "__main__":
