@@ -172,26 +172,25 @@ def gather(gathered: Gathered, batches: Iterable[Arrow]) -> None:
 
 
 def _take(gathered: Gathered, batch: Arrow) -> None:
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
     numbers = np.arange(batch.num_rows, dtype=np.int64) + gathered.events + 1
     gathered.put(ev.Event, time=_integers(batch["time"]))
     _named(gathered.processes, batch["process"])
-    found = batch["event"].dictionary_encode()
-    for code, tag in enumerate(found.dictionary.to_pylist()):
+    tags, codes = _codes(batch["event"])
+    for code, tag in enumerate(tags):
         kind = _KINDS.get(tag)
         if kind is None:
             raise HistoryError(f"no kind of event: {tag!r}")
-        places = np.flatnonzero(np.asarray(found.indices) == code)
+        own = codes == code
+        places = np.flatnonzero(own)
         gathered.count(tag, len(places))
         if kind is ev.RunStarted:
-            headers = (event for event in _events(batch.take(pa.array(places))))
+            headers = _events(batch.filter(_mask(own)))
             gathered.headers += [event for event in headers if isinstance(event, ev.RunStarted)]
         way = _COLUMNAR.get(kind)
         if way is None:
             continue
-        part = batch.filter(pc.equal(batch["event"], tag))
+        part = batch.filter(_mask(own))
         gathered.put(
             kind, **way(gathered, part), number=numbers[places], operation=_integers(part["operation"]),
             time=_integers(part["time"]), process=_named(gathered.processes, part["process"]),
@@ -223,7 +222,7 @@ def _writes(gathered: Gathered, part: Arrow) -> dict[str, Integers]:
             mine = np.flatnonzero(codes == code).tolist()
             reader.take([rows[i] for i in mine], [keys[which[i]] for i in mine])
     absorbed = part["absorbed"]
-    counts = np.asarray(absorbed.value_lengths().fill_null(0), dtype=np.int64)
+    counts = _integers(absorbed.value_lengths(), 0)
     lines = absorbed.flatten()
     gathered.put(
         ev.Absorbed,
@@ -264,14 +263,32 @@ _DECODE_KEYS = msgspec.json.Decoder(tuple[Any, ...]).decode_lines
 _DECODE_ROWS = msgspec.json.Decoder(dict[str, Any] | None).decode_lines
 
 
-def _integers(column: Arrow) -> Integers:
-    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.int64)
+def _integers(column: Arrow, missing: int | None = None) -> Integers:
+    """Return whole numbers by their bytes, because Arrow's own ways import all of pandas; a null is `missing`."""
+    import pyarrow as pa
+
+    if not len(column):
+        return np.zeros(0, dtype=np.int64)
+    whole = np.frombuffer(column.buffers()[1], dtype=np.dtype(str(column.type)))
+    values = whole[column.offset : column.offset + len(column)].astype(np.int64)
+    if not column.null_count:
+        return values
+    if missing is None:
+        raise HistoryError("a whole number is missing", next_step="`cvs convert` writes Parquet from lines")
+    return np.where(_integers(column.is_null().cast(pa.int8())) > 0, missing, values)
+
+
+def _mask(chosen: Any) -> Arrow:
+    import pyarrow as pa
+
+    bits = pa.py_buffer(np.packbits(chosen, bitorder="little"))
+    return pa.Array.from_buffers(pa.bool_(), len(chosen), [None, bits])
 
 
 def _codes(column: Arrow) -> tuple[list[Any], Integers]:
     """Return the different values of a column, and which of them each row has."""
     encoded = column.dictionary_encode()
-    return encoded.dictionary.to_pylist(), np.asarray(encoded.indices, dtype=np.int64)
+    return encoded.dictionary.to_pylist(), _integers(encoded.indices)
 
 
 def _named(numbers: Any, column: Arrow) -> Integers:
@@ -301,19 +318,31 @@ def _numbered(numbers: Any, names: Arrow, texts: Arrow) -> Integers:
 
 def _rows(column: Arrow) -> list[Any]:
     """Decode a column of JSON texts at once; a null is no row."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    texts = column.fill_null("null")
-    whole = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], texts), "\n")[0].as_buffer()
+    whole = _lines(column.fill_null("null") if column.null_count else column)
     rows: list[Any] = _DECODE_ROWS(whole)
-    tagged = b'{"$' in bytes(memoryview(whole)) or pc.any(pc.match_substring(texts, ":[")).as_py()
+    tagged = b'{"$' in whole or b":[" in whole
     return [None if row is None else row_from_json(row) for row in rows] if tagged else rows
+
+
+def _lines(texts: Arrow) -> bytes:
+    """Return texts as lines."""
+    many = len(texts)
+    if not many:
+        return b""
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + many + 1]
+    content = np.frombuffer(data or b"", dtype=np.uint8)[ends[0] : ends[-1]]
+    whole = np.empty(len(content) + many, dtype=np.uint8)
+    breaks = ends[1:] - ends[0] + np.arange(many)
+    inside = np.ones(len(whole), dtype=np.bool_)
+    inside[breaks] = False
+    whole[inside], whole[breaks] = content, ord("\n")
+    return whole.tobytes()
 
 
 def _packed(column: Arrow) -> Integers:
     import pyarrow as pa
 
-    absent = np.asarray(column.is_null().to_numpy(zero_copy_only=False), dtype=bool)
-    parts = [_integers(column.field(n).cast(pa.int64()).fill_null(0)) for n in _SCALARS]
+    absent = _integers(column.is_null().cast(pa.int8())).astype(np.bool_)
+    parts = [_integers(column.field(n).cast(pa.int64()), 0) for n in _SCALARS]
     return np.where(absent, NONE, packed_parts([np.where(absent, 0, part) for part in parts]))
