@@ -18,6 +18,8 @@ def read_control(session: CassandraSession, keyspace: str, *, serial: bool = Fal
     try:
         rows = session.execute(text, (CONTROL_BUCKET,), serial=serial)
     except InvalidRequest as refusal:
+        if "Undefined column" in str(refusal):
+            raise of_an_older_cvs(table) from refusal
         raise StoreError(
             f"there is no pipeline in keyspace {keyspace}",
             where=table,
@@ -39,3 +41,12 @@ def read_control(session: CassandraSession, keyspace: str, *, serial: bool = Fal
     }
     signature = Signature(incarnation=incarnation, version=version, chunk=chunk, last=last)
     return control_of(BucketRead(signature=signature, rows=found))
+
+
+def of_an_older_cvs(table: str) -> StoreError:
+    """Return the refusal of state whose rows this cvs cannot read."""
+    return StoreError(
+        "the state was written by an older cvs, whose rows this one cannot read",
+        where=table,
+        next_step="`cvs dump` the views, `cvs uninstall`, then `cvs apply`: they are built anew from the base tables",
+    )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from cassandra.concurrent import execute_concurrent_with_args
 
+from cvs.client.control import of_an_older_cvs
 from cvs.model.layout import TableLayout, create_statement, delta_table, published_table, quoted, state_table
 from cvs.model.stages import Plan
 from cvs.programs.epoch import BUILDING, CONTROL_BUCKET, CONTROL_TABLE, PIN_ROW, Pin, encode_pin
@@ -107,6 +108,7 @@ def create(
         f"CREATE KEYSPACE IF NOT EXISTS {quoted(names.keyspace)} WITH replication = "
         f"{{'class': 'SimpleStrategy', 'replication_factor': {int(replication)}}}"
     )
+    _refuse_older(session, names)
     layouts = list(names.layouts(plan))
     for layout in layouts:
         session.define(create_statement(replace(layout, comment=session.marked(layout.comment))))
@@ -123,6 +125,14 @@ def create(
         # because of two that were never begun the later counts; seconds are older than every ballot's microseconds
         session.execute(f"{put} USING TIMESTAMP {int(time.time())}", values)
     _make_buckets(session, control, [names.building_bucket], names.incarnation, before)
+
+
+def _refuse_older(session: CassandraSession, names: Names) -> None:
+    """Tables that are there must have today's columns: `IF NOT EXISTS` would pass over them."""
+    keyspace = session.driver.cluster.metadata.keyspaces.get(names.keyspace)
+    control = keyspace.tables.get(CONTROL_TABLE) if keyspace is not None else None
+    if control is not None and not {name for name, _ in names.control().columns} <= set(control.columns):
+        raise of_an_older_cvs(names.control().name)
 
 
 def _make_buckets(

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from cvs.client.control import read_control
 from cvs.embedded.node import Node
+from cvs.errors import StoreError
 from cvs.sidecar.catalog import BOOKKEEPING_VERSION
 from cvs.sidecar.settings import settings_from
 from cvs.sidecar.views import Views, cluster_address
@@ -233,3 +235,20 @@ def test_a_cluster_that_is_not_there_is_one_message(settings_file: Path, tmp_pat
     assert (done.returncode, done.stdout) == (5, "")
     assert done.stderr.startswith("error: the cluster cannot be entered")
     assert "hunter2" not in done.stderr
+
+
+def test_state_of_an_older_cvs_is_refused_with_the_way_out(
+    session: CassandraSession, settings_file: Path
+) -> None:
+    """Neither taken for no pipeline at all nor a mistake of ours in mid-epoch."""
+    session.define(f"CREATE KEYSPACE older {REPLICATED}")
+    session.define("CREATE TABLE older.control (bucket int, row blob, now blob, PRIMARY KEY (bucket, row))")
+    text = settings_file.read_text().replace("cvs_v", "older").replace("shop_views", "older_views")
+    file = settings_file.with_name("older.toml")
+    file.write_text(text)
+    views = file.with_name("older.sql")
+    views.write_text(STATEMENT.replace("shop_views", "older_views"))
+    applied = cvs(file, "apply", str(views), "--yes")
+    assert (applied.returncode, "written by an older cvs" in applied.stderr) == (5, True), applied.stderr
+    with pytest.raises(StoreError, match="written by an older cvs"):
+        read_control(session, "older")
