@@ -27,6 +27,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "agree": ("tests/agree",),
     "properties": ("property_tests",),
     "plans": ("tests/plan/test_random_levels.py",),
+    "tpch": ("tests/plan/tpch/nightly_hundredth.py",),
     "stories": ("tests/stories", "tests/corrupt", "tests/ladder"),
     "cluster": ("tests/cluster", "tests/store"),
     "spark": ("tests/spark",),
