@@ -44,6 +44,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "capture-differential": ("tests/cluster/test_capture_differential.py",),
     "capture-members": ("tests/cluster/nightly_capture_members.py::test_join_move_and_decommission",),
     "capture-replace": ("tests/cluster/nightly_capture_members.py::test_replace_a_dead_node",),
+    "rolling": ("tests/cluster/nightly_rolling.py",),
 } | {
     f"levels-{shape.name}": tuple(
         f"tests/unit/suite/test_table.py::test_no_run_of_many_falls_below_its_prediction[{cell.name}]"
