@@ -77,13 +77,10 @@ class BoardWatcher:
                     break
 
     def refresh(self) -> None:
-        """Show the views again: what is asked of them changed."""
+        """Show the views again: what is asked of them changed, or which they are."""
         pin = self._control.pin if self._control else Pin(epoch=0)
-        views = tuple(
-            self._view(view, pin, shown.lag_ms)
-            for view, shown in zip(self.views, self.board.status.views, strict=True)
-        )
-        self.board.change(views=views)
+        lags = {shown.name: shown.lag_ms for shown in self.board.status.views}
+        self.board.change(views=tuple(self._view(view, pin, lags.get(view.name, 0.0)) for view in self.views))
 
     def leads(self) -> None:
         """Look at the board while nothing is committed: its lag grows, and what is in the way is on it."""

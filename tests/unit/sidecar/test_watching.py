@@ -83,3 +83,17 @@ def test_a_pipeline_that_stands_still_grows_old_on_the_board() -> None:
     watcher.leads()
     assert board.status.views[0].lag_ms == 30_500
     assert board.status.problems == ("capture is away",)
+
+
+def test_other_views_than_before_may_be_shown_again() -> None:
+    """A changed set of views forgets what was audited, while the board still shows the old ones."""
+    board = StatusBoard("cvs", started_at=0.0)
+    watcher = BoardWatcher(
+        board=board, views=[WatchedView(name="v", level="strong")], audited={"v": "strong"}
+    )
+    watcher.refresh()
+    assert [view.audited_level for view in board.status.views] == ["strong"]
+    watcher.views = [WatchedView(name=name, level="strong") for name in ("v", "w")]
+    watcher.audited = {}
+    watcher.refresh()
+    assert [(view.name, view.audited_level) for view in board.status.views] == [("v", ""), ("w", "")]
