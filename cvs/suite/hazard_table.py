@@ -173,7 +173,7 @@ HAZARDS = (
         closes="H20, H21",
         violation="torn snapshot",
         protects="P2",
-        faults=EpochFaults(read=25, write=300, sleep=0, crash=0, delay=0),
+        faults=EpochFaults(read=60, write=300, sleep=0, crash=0, delay=0),
         why="a slow reader puts together rows of different epochs",
     ),
     Hazard(
