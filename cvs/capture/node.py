@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cassandra import DriverException, OperationTimedOut
 from cassandra.auth import PlainTextAuthProvider
-from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable
-from cassandra.connection import ConnectionException
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.policies import WhiteListRoundRobinPolicy
 from cassandra.query import dict_factory
 
 from cvs.capture.schema import QUERIES
 from cvs.errors import StoreError
+from cvs.store.outcomes import UNANSWERED
 from cvs.store.session import ClusterAddress, refusal, tls_context
 
-DRIVER_FAULTS = (NoHostAvailable, OperationTimedOut, ConnectionException, DriverException)
 FULL_ALARM = 0.7  # of cdc_total_space: time to act before the node does
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
@@ -124,13 +122,13 @@ class NodeConnection:
         try:
             if self._session:
                 return list(self._session.execute(query))
-        except DRIVER_FAULTS:
+        except UNANSWERED:
             self.close()  # the node may have been restarted since: once more, over a new connection
         try:
             if not self._session:
                 self._connect()
             return list(self._session.execute(query))
-        except DRIVER_FAULTS as fault:
+        except UNANSWERED as fault:
             self.close()
             why, mend = refusal(fault, tls=self._tls is not None)
             raise StoreError(

@@ -11,15 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from cassandra import DriverException, OperationTimedOut
-from cassandra.cluster import NoHostAvailable
-
 from cvs.model.layout import quoted
+from cvs.store.outcomes import UNANSWERED
 from cvs.store.session import CassandraSession
 
 LEASE_SECONDS = 9
 RENEWALS_A_LEASE = 3
-NOT_ANSWERED = (DriverException, OperationTimedOut, NoHostAvailable)
 
 
 def leader_statement(keyspace: str) -> str:
@@ -88,6 +85,6 @@ class Leadership:
         table = f"{quoted(self.keyspace)}.catalog_leader"
         try:
             found = self.session.execute(statement.format(table=table), values)
-        except NOT_ANSWERED:
+        except UNANSWERED:
             return None
         return tuple(found[0])

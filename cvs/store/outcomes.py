@@ -47,7 +47,14 @@ def _no_host_was_asked(error: BaseException) -> bool:
 
 BEFORE_SENDING = (pool.NoConnectionsAvailable, connection.ConnectionBusy)
 
-UNANSWERED = (cassandra.DriverException, cluster.NoHostAvailable, connection.ConnectionException, OSError)
+UNANSWERED = (
+    cassandra.DriverException,
+    cluster.NoHostAvailable,
+    connection.ConnectionException,
+    OSError,
+    protocol.ServerError,  # a node that is starting, or a table that is just being made anew
+    protocol.RequestExecutionException,  # overloaded, bootstrapping, truncating
+)
 """What the driver raises where no answer came: what means the same however often it is asked may be asked again."""
 
 UNKNOWN_TO_US = Rule(

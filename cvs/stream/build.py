@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cassandra import DriverException, InvalidRequest, OperationTimedOut, Unauthorized
-from cassandra.cluster import NoHostAvailable
+from cassandra import InvalidRequest, Unauthorized
 from cassandra.concurrent import execute_concurrent
 from cassandra.protocol import ResultMessage, _ProtocolHandler, read_int
 from cassandra.query import BoundStatement
@@ -23,6 +22,7 @@ from cvs.errors import SpecificationError, StoreError
 from cvs.model.layout import quoted
 from cvs.programs.epoch_run import RowInDoubt
 from cvs.programs.stage_codec import unpack
+from cvs.store.outcomes import UNANSWERED
 from cvs.store.session import CassandraSession
 from cvs.stream.scanned import Selection
 
@@ -37,7 +37,6 @@ AHEAD = 40_000
 TOKENS = 2**64
 LOWEST = -(2**63)
 RETRY_SECONDS = 1.0
-RETRIED = (NoHostAvailable, OperationTimedOut, DriverException)
 
 
 class _RawResult(ResultMessage):  # type: ignore[misc]  # because the driver has no types
@@ -149,7 +148,7 @@ class Build:
             started = time.monotonic()
             try:
                 count = self.advance()
-            except (*RETRIED, SpecificationError) as fault:
+            except (*UNANSWERED, SpecificationError) as fault:
                 if isinstance(fault, InvalidRequest | Unauthorized):
                     raise StoreError(f"a base table cannot be read: {fault}") from fault
                 self._page = None  # the node is away, or another process holds the stream: try again

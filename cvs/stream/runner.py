@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cassandra import DriverException
-from cassandra.cluster import NoHostAvailable
-
 from cvs.capture.feed import Feed
 from cvs.capture.opening import open_feed
 from cvs.errors import SpecificationError
 from cvs.programs.stage_bucket import ALL_RULES, Rules
+from cvs.store.outcomes import UNANSWERED
 from cvs.store.session import CassandraSession, ClusterAddress
 from cvs.stream.pipeline import Pipeline
 from cvs.stream.recipe import recipe_of
@@ -144,7 +142,7 @@ class _Ask:
         """Return the last answer."""
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + ASK_SECONDS
-            with suppress(DriverException, NoHostAvailable):  # the node is away: it is asked again
+            with suppress(*UNANSWERED):  # the node is away: it is asked again
                 self.yes = self._changed()
         return self.yes
 
