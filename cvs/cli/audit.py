@@ -9,13 +9,10 @@ from cvs.checker.verdict import NOTHING
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json, talk
 from cvs.errors import ExitCode, SpecificationError
-from cvs.report.audit import BUDGET, audit, audit_events, require_levels
+from cvs.report.audit import BUDGET, audit, require_levels
 from cvs.report.summary import Document, difference, summarize
 from cvs.report.text import screen
-from cvs.sidecar.recordings import history_of_recording, is_recording, note_levels
-
-LAST = 1000
-"""Base changes of a recording that are judged unless more are asked for: seconds, not hours."""
+from cvs.sidecar.recordings import LAST, is_recording, judged_recording, note_levels
 
 
 @click.command(
@@ -124,13 +121,9 @@ def _recording(
         )
     settings = read_settings(settings_file)
     with talk().status("reading the recording and what DELTA holds"):
-        found = history_of_recording(settings, runs, last=last)
+        document, judgement, found = judged_recording(settings, runs, last=last, **options)
     earlier = f"; {found.left_out} recorded epochs before are not judged" if found.left_out else ""
     talk().print(f"epochs {found.first} to {found.last}{earlier}", markup=False)
-    files = [
-        {"file": str(run), "epochs": [found.first, found.last], "left_out": found.left_out} for run in runs
-    ]
-    document, judgement = audit_events(found.events, files=files, **{**options, "reference": "absorbed"})
     levels = {view: judgement.level("record", view) for view in judgement.run.views}
     decided = {view: it.proved for view, it in levels.items() if NOTHING not in (it.proved, it.not_refuted)}
     refuted = {view: NOTHING for view, it in levels.items() if it.not_refuted == NOTHING}

@@ -4,14 +4,19 @@ from pathlib import Path
 
 import click
 
+from cvs.checker.classify import Judgement
+from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import json_option, print_json, talk
 from cvs.errors import ExitCode, SpecificationError
 from cvs.report.audit import BUDGET, audit
 from cvs.report.page import run_page
+from cvs.sidecar.recordings import LAST, is_recording, judged_recording
 
 
 @click.command(
     help="""Judge a recorded run and write one HTML page that opens from disk, without network.
+
+    RUN is what `cvs audit` takes, the folder into which `cvs run` records included.
 
     \b
     Example:
@@ -29,10 +34,23 @@ from cvs.report.page import run_page
 @click.option(
     "--budget", default=BUDGET, show_default=True, type=click.IntRange(1), help="Steps per question."
 )
+@settings_option
 @json_option
-def command(runs: tuple[Path, ...], output: Path | None, reference: str, budget: int, as_json: bool) -> int:
+def command(
+    runs: tuple[Path, ...],
+    output: Path | None,
+    reference: str,
+    budget: int,
+    settings_file: str | None,
+    as_json: bool,
+) -> int:
     """Judge and write the page."""
-    document, judgement = audit(runs, reference=reference, budget=budget, bulk=False)
+    judgement: Judgement | None
+    if is_recording(runs):
+        settings = read_settings(settings_file)
+        document, judgement, _ = judged_recording(settings, runs, last=LAST, budget=budget)
+    else:
+        document, judgement = audit(runs, reference=reference, budget=budget, bulk=False)
     if judgement is None:
         raise SpecificationError(
             "a history of another system has no picture yet", next_step=f"cvs audit {runs[0]} --json"

@@ -2,11 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
+from cvs.checker.classify import Judgement
 from cvs.errors import HistoryError
+from cvs.report.audit import audit_events
+from cvs.report.summary import Document
 from cvs.sidecar.settings import Settings
 from cvs.sidecar.views import opened_views
 from cvs.stream.recorded import Recorded, recorded, recording_files
+
+LAST = 1000
+"""Base changes of a recording that are judged unless more are asked for: seconds, not hours."""
 
 
 def is_recording(paths: Iterable[Path]) -> bool:
@@ -37,6 +44,19 @@ def history_of_recording(settings: Settings, folders: Iterable[Path], *, last: i
             names=serving.names,
             last=last,
         )
+
+
+def judged_recording(
+    settings: Settings, folders: Iterable[Path], *, last: int, **options: Any
+) -> tuple[Document, Judgement, Recorded]:
+    """Judge what a sidecar recorded, by the base time-line that it absorbed: it knows no other."""
+    folders = list(folders)
+    found = history_of_recording(settings, folders, last=last)
+    files = [
+        {"file": str(folder), "epochs": [found.first, found.last], "left_out": found.left_out}
+        for folder in folders
+    ]
+    return *audit_events(found.events, files=files, **{**options, "reference": "absorbed"}), found
 
 
 def note_levels(settings: Settings, levels: Mapping[str, str], found: Recorded) -> None:

@@ -107,6 +107,16 @@ def test_views_follow_the_base_from_apply_to_the_end(folder: Path, session: Cass
     assert code == 0, (folder / "run.log").read_text()[-3000:]
     said = [json.loads(line) for line in (folder / "run.log").read_text().splitlines()]  # Spark's words too
     assert [line["event"] for line in said] == ["status page", "captures", "leads", "ready", "ended"]
+    _judged_and_drawn(folder)
+
+
+def _judged_and_drawn(folder: Path) -> None:
+    """What the sidecar recorded is a history: audited, drawn."""
+    audited = cvs(folder, "audit", "runs", "--expect", "strong")
+    assert (audited.returncode, "strong by view record" in audited.stdout) == (0, True), audited.stdout
+    drawn = cvs(folder, "report", "runs", "--output", "run.html")
+    assert drawn.returncode == 0, drawn.stderr
+    assert "side_views.by_region" in (folder / "run.html").read_text()
 
 
 def _read_as_an_application(session: CassandraSession) -> None:
