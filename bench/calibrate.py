@@ -138,16 +138,17 @@ class Calibration:
         return len(rows)
 
     def weights(self) -> Weights:
-        """Measure all of them."""
-        set_one, set_many = (self.spent(lambda rows=rows: self.test_and_sets(rows)) for rows in (1, MANY))
-        read_one, read_many = (self.spent(lambda rows=rows: self.reads(rows)) for rows in (1, MANY))
+        """Measure all of them; one row at a time last, because a young JVM takes several times as long."""
+        delta, published = self.spent(self.delta_rows), self.spent(self.published_rows)
+        read_many, read_one = (self.spent(lambda rows=rows: self.reads(rows)) for rows in (MANY, 1))
+        set_many, set_one = (self.spent(lambda rows=rows: self.test_and_sets(rows)) for rows in (MANY, 1))
         row = (set_many - set_one) / (MANY - 1)
         return Weights(
-            delta_row=self.spent(self.delta_rows),
+            delta_row=delta,
             state_row=row,
             read_row=(read_many - read_one) / (MANY - 1),
             test_and_set=set_one - row + read_one,  # because each follows a read of its bucket
-            published_row=self.spent(self.published_rows),
+            published_row=published,
             compute_row=compute_ms(),
             edge_row=edge_ms(),
             machine=f"{os.cpu_count()} cores, one node, {platform.platform()}, Python {platform.python_version()}",
