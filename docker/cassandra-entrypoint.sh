@@ -7,7 +7,7 @@ if ! grep -q '^# cvs' "$yaml"; then
   cat >> "$yaml" <<'YAML'
 # cvs
 commitlog_sync: group
-commitlog_sync_group_window: 10ms
+commitlog_sync_group_window: 2ms
 cdc_enabled: true
 cdc_raw_directory: /var/lib/cassandra/cdc_raw
 paxos_variant: v2
