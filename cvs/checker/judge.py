@@ -58,7 +58,7 @@ def judge_subject(subject: Subject, lineage: Lineage, *, index: Index, run: Run,
     if lineage.certified or lineage.false_lines:
         findings.append(case.certificates())
     judged = Judged(subject=subject, lattice=lattice, problem=problem, lineage=lineage, findings=findings)
-    judged.torn = _torn(subject, case.explained)
+    judged.torn = _torn(subject, case.explained, run.last_time)
     findings.append(case.staleness(own["strong"]))
     return judged
 
@@ -310,7 +310,7 @@ def _rising(cuts: tuple[Cut, ...]) -> bool:
     return all(below(a, b) for a, b in pairwise(cuts))
 
 
-def _torn(subject: Subject, explained: list[bool]) -> list[tuple[int, int, int]]:
+def _torn(subject: Subject, explained: list[bool], end: int) -> list[tuple[int, int, int]]:
     """List the windows in which the certificates name no base state for what the whole view showed."""
     windows: list[tuple[int, int, int]] = []
     start: int | None = None
@@ -319,7 +319,7 @@ def _torn(subject: Subject, explained: list[bool]) -> list[tuple[int, int, int]]
             start = position
         if fits and start is not None:
             last = min(position, len(explained) - 1)
-            length = subject.states[last].returned - subject.states[start].returned
+            length = min(subject.states[last].returned, end) - min(subject.states[start].returned, end)
             windows.append((start, position - 1, max(length, 0)))
             start = None
     return windows

@@ -86,8 +86,8 @@ def _check_line(
         why = "does not go forward"
     elif attempt.key in held and line.to_version <= held[attempt.key]:
         why = f"absorbed before: the record holds version {held[attempt.key]}"
-    elif attempt.key not in held and not index.meaning.linear:
-        why = ""  # of a join: the first row to show a record may show any version of it
+    elif not index.meaning.linear:
+        why = ""  # which versions of a record such a row can tell apart is not known here: nothing was surely skipped
     elif not _same(record, held.get(attempt.key, timeline.first), line.from_version, attempt.key, index):
         why = f"goes on from version {line.from_version}, but holds {held.get(attempt.key, timeline.first)}"
     if why:

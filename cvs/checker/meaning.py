@@ -18,7 +18,17 @@ from cvs.errors import AssumptionError
 from cvs.model.expressions import Column
 from cvs.model.identity import key_identity, row_identity
 from cvs.model.recompute import bag, recompute
-from cvs.model.views import Aggregate, BaseTable, Named, Project, Relation, Scan, Select, ViewDefinition
+from cvs.model.views import (
+    Aggregate,
+    BaseTable,
+    Distinct,
+    Named,
+    Project,
+    Relation,
+    Scan,
+    Select,
+    ViewDefinition,
+)
 
 Base = Mapping[BaseRecord, Row | None]
 
@@ -187,6 +197,8 @@ def _before_grouping(relation: Relation, key: tuple[str, ...]) -> tuple[Relation
                 return None, ()
             names = [expression.name for expression in plain if isinstance(expression, Column)]
         relation = relation.source
+    if isinstance(relation, Distinct) and _row_wise(relation.source):
+        return relation.source, tuple(names)  # a group for each row, of which nothing is counted
     if not isinstance(relation, Aggregate) or not _row_wise(relation.source):
         return None, ()
     groups = {column.name for column in relation.group}
