@@ -66,6 +66,7 @@ class EmbeddedCluster:
                 cluster_name="cvs",
                 enter=self.network.enter(place.number) if self.network else (),
                 detached=detached,
+                scratch=self.folder if self._own_folder and not detached else None,
             )
             for place in places
         ]

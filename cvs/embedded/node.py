@@ -37,6 +37,7 @@ class Node:
     enter: Sequence[str] = ()
     detached: bool = False
     process: RunningProcess | None = field(default=None, init=False)
+    scratch: Path | None = None  # what goes with the last node if its starter is killed
     disk: SmallDisk | None = field(default=None, init=False)
 
     @property
@@ -88,9 +89,12 @@ class Node:
             make_certificate(self.place.folder / "conf", self.address)
         if self.settings.disk_size and self.disk is None:
             self.disk = SmallDisk.start(self.place.storage, self.settings.disk_size)
-        begin = RunningProcess.detached if self.detached else RunningProcess.owned
         enter = [*self.enter, *(self.disk.enter() if self.disk else ())]
-        self.process = begin(daemon_command(self.place, self.settings, enter), output=self.log)
+        command = daemon_command(self.place, self.settings, enter)
+        if self.detached:
+            self.process = RunningProcess.detached(command, output=self.log)
+        else:
+            self.process = RunningProcess.owned(command, output=self.log, scratch=self.scratch)
 
     def wait_ready(self, seconds: float = READY_SECONDS) -> None:
         """Wait until clients can connect; a node that ended instead is an error with its last words."""

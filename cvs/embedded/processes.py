@@ -11,20 +11,24 @@ from pathlib import Path
 
 # Run by a tiny Python beside each owned process. Its standard input is a pipe from the owner: at its end
 # (the owner is gone, however it went) the process is killed. A child that the owner forked may hold that
-# pipe open, so the guard also looks whether its parent is still the same. If the guard itself is killed, the
+# pipe open, so the guard also looks whether its parent is still the same. What the owner would have
+# removed, the guard removes. If the guard itself is killed, the
 # kernel kills the process, because the guard asked for that (PDEATHSIG) when it started it.
 GUARD = """
-import ctypes, os, select, signal, subprocess, sys
-owner = int(sys.argv[1])
+import ctypes, os, select, shutil, signal, subprocess, sys
+owner, scratch = int(sys.argv[1]), sys.argv[2]
 def ask(): ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-child = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=2, start_new_session=True,
+child = subprocess.Popen(sys.argv[3:], stdin=subprocess.DEVNULL, stdout=2, start_new_session=True,
                          preexec_fn=ask)
 print(child.pid, flush=True)
 os.close(1)
 ended = os.pidfd_open(child.pid)
 while not select.select([0, ended], [], [], 2.0)[0] and os.getppid() == owner: pass
+gone = child.poll() is None
 child.kill()
-sys.exit(child.wait() != 0)
+code = child.wait()
+if gone and scratch: shutil.rmtree(scratch, ignore_errors=True)
+sys.exit(code != 0)
 """
 
 
@@ -106,11 +110,14 @@ class RunningProcess:
     starter: "subprocess.Popen[bytes] | None" = None
 
     @classmethod
-    def owned(cls, command: Sequence[str], *, output: Path) -> "RunningProcess":
-        """Start it under a guard, so that it dies with us, whichever way we go; append its output to a file."""
+    def owned(cls, command: Sequence[str], *, output: Path, scratch: Path | None = None) -> "RunningProcess":
+        """Start it under a guard, so that it dies with us, whichever way we go; append its output to a file.
+
+        `scratch`: a folder that nobody needs once we are gone.
+        """
         with output.open("ab") as log:
             guard = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", GUARD, str(os.getpid()), *command],
+                [sys.executable, "-I", "-S", "-c", GUARD, str(os.getpid()), str(scratch or ""), *command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -39,6 +39,26 @@ def test_a_killed_owner_takes_its_process_along(tmp_path: Path) -> None:
     assert guard.wait_end(10)
 
 
+def test_a_killed_owner_leaves_no_folder_behind_an_ended_process_does(tmp_path: Path) -> None:
+    """What a killed test run would leave in memory for good; a node that merely ends keeps its data."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    kept = RunningProcess.owned(["sleep", "600"], output=tmp_path / "out", scratch=scratch)
+    kept.kill()
+    assert scratch.is_dir()
+    script = OWNER.replace("output=Path(sys.argv[1])", "output=Path(sys.argv[1]), scratch=Path(sys.argv[2])")
+    owner = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path / "out"), str(scratch)], stdout=subprocess.PIPE, text=True
+    )
+    assert owner.stdout is not None
+    guard = ProcessId.of(int(owner.stdout.readline().split()[1]))
+    owner.kill()
+    owner.communicate()
+    assert guard is not None
+    assert guard.wait_end(10)
+    assert not scratch.exists()
+
+
 def test_a_killed_guard_takes_its_process_along(tmp_path: Path) -> None:
     owner, child, guard = started_by_an_owner(tmp_path)
     guard.send(signal.SIGKILL)
