@@ -17,6 +17,8 @@ from cvs.programs.stage_delta import PutImages, ReadImages
 
 BYTES_KEPT = 16 * 2**20
 """Images kept, by their size; as objects of Python they take about three times that."""
+NO_EPOCH = -1
+"""Before no epoch at all: 0 is before the first one, of which a driver may have run half."""
 
 Place = tuple[str, int, bytes]
 
@@ -29,14 +31,14 @@ class RememberedImages:
         self._bytes_kept = bytes_kept
         self._images: dict[Place, bytes] = {}  # the longest unused first
         self._size = 0
-        self._as_of = 0
+        self._as_of = NO_EPOCH
         self.found = 0
 
     def begin(self, epoch: int) -> None:
         """Say that this driver runs an epoch; what is remembered holds only if it ran the one before."""
         if self._as_of != epoch - 1:
             self.forget()
-        self._as_of = 0  # until the epoch ran whole
+        self._as_of = NO_EPOCH  # until the epoch ran whole
 
     def finished(self, epoch: int) -> None:
         """Say that every request of the epoch was answered."""
@@ -45,7 +47,7 @@ class RememberedImages:
     def forget(self) -> None:
         """Remember nothing: epochs ran elsewhere."""
         self._images.clear()
-        self._size = self._as_of = 0
+        self._size, self._as_of = 0, NO_EPOCH
 
     def __call__(self, requests: list[Any]) -> list[Any]:
         """Carry out a round; what is known of the images asked for is not asked again."""
