@@ -69,7 +69,7 @@ def judged(plan: Contention, finished: Finished, folder: Path) -> Document:
     record, _ = predicted(plan.view, plan.program, "zombies")
     assert record is not None
     expected = {"record": Level.STRONG.value if record is Level.NOT_CONVERGED else record.value}
-    document, _ = audit([folder], expected=expected, budget=20_000)
+    document, _ = audit([folder], expected=expected)
     unknown = sum(counts.unknown for counts in finished.counts)
     refused = sum(counts.rejected for counts in finished.counts)
     level = document["granularities"][0]["level"]

@@ -108,12 +108,12 @@ def truncated_before_the_first_apply(operator: Operator, session: CassandraSessi
 
 def a_row_that_cannot_be_shown(operator: Operator, session: CassandraSession) -> None:
     """It is listed with the reason and contributes nothing, until its base row is written well."""
-    session.execute("INSERT INTO yard.goods (id, place) VALUES (2, '')")
+    session.execute("INSERT INTO yard.goods (id, place) VALUES (?, ?)", (2, "x" * 70_000))
     session.execute("INSERT INTO yard.goods (id, place) VALUES (3, 'barn')")
     operator.wait(lambda: state(operator, "places")[0] == "degraded")
     (entry,) = operator.cvs("quarantine", "--json")
     assert entry["source"] == "yard_views.places"
-    assert "empty" in entry["reason"]
+    assert "more than 65,000 bytes" in entry["reason"]
     assert "1 rows in quarantine" in operator.cvs("quarantine")
     assert shown(session, "places") == [("barn", 3), ("shed", 1)]
     session.execute("UPDATE yard.goods SET place = 'loft' WHERE id = 2")
@@ -138,6 +138,8 @@ def truncated_and_no_write_follows(operator: Operator, session: CassandraSession
 
 def lost_before_it_was_captured(operator: Operator, session: CassandraSession, node: Node) -> None:
     """Whose segments go while nobody captures hears which views cannot know what was in them."""
+    session.execute("INSERT INTO yard.notes (id, word) VALUES (5, 'dew')")  # so the node's segment is begun
+    operator.wait(lambda: (5, "dew") in shown(session, "words"))
     operator.end()
     session.execute("INSERT INTO yard.notes (id, word) VALUES (2, 'wet')")
     for file in node.cdc_raw.iterdir():
