@@ -1,25 +1,30 @@
 """Update programs on one real node: the bare test-and-set limit, COUNT against it, contention, epochs.
 
-    python bench/programs.py [--part limit|contention|epoch] [--seconds 4] [--out FILE.json]
+    python bench/programs.py [--part limit|contention|epoch] [--seconds 4] [--rounds 5] [--out FILE.json]
     python bench/programs.py --draw FILE.svg RESULTS.json...
 
-Every figure of one call comes from one node on one machine; compare ratios, not absolute times. The commit log is
-synced periodically (Cassandra's default): with group sync every test-and-set waits 40 ms whatever the program does.
+Every figure of one call comes from one node on one machine; compare ratios, not absolute times. Rounds are
+interleaved; a rate is the median of the rounds, with their range. The commit log is synced periodically (Cassandra's
+default): with group sync a test-and-set waits for the sync, whatever the program does.
 """
 
 import argparse
 import json
 import multiprocessing
 import os
+import statistics
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from cvs.embedded.cluster import EmbeddedCluster
 from cvs.manager.view_manager import ViewManager
+from cvs.model.outcome import OutcomeKind
 from cvs.model.signature import Signature
 from cvs.plan.maintenance import Choices, maintenance_plan
 from cvs.programs.epoch import Pin
@@ -63,14 +68,16 @@ def bare(load: Load, store: CassandraStore) -> tuple[int, int, list[float]]:
     """The same conditional batch without program, manager or memory."""
     at = PartitionId(table="v", key=(f"{load.salt}-{load.manager}",))
     signature = None
-    latencies, began = [], time.perf_counter()
+    latencies, began, number = [], time.perf_counter(), 0
     while (now := time.perf_counter()) - began < load.seconds:
-        new = Signature(version=len(latencies) + 1, entries=(("s", len(latencies)),))
-        puts = ((RECORD, {"x": "a", "n": len(latencies), "#rows": len(latencies), "#hidden": False}),)
-        store.test_and_set(TestAndSet(partition=at, expected=signature, new=new, puts=puts))
+        number += 1
+        new = Signature(version=number, entries=(("s", number),))
+        puts = ((RECORD, {"x": "a", "n": number, "#rows": number, "#hidden": False}),)
+        outcome = store.test_and_set(TestAndSet(partition=at, expected=signature, new=new, puts=puts))
         signature = new
-        latencies.append(time.perf_counter() - now)
-    return len(latencies), 0, latencies
+        if outcome.kind is OutcomeKind.APPLIED:
+            latencies.append(time.perf_counter() - now)
+    return len(latencies), number - len(latencies), latencies
 
 
 def programmed(load: Load, store: CassandraStore) -> tuple[int, int, list[float]]:
@@ -99,12 +106,13 @@ def programmed(load: Load, store: CassandraStore) -> tuple[int, int, list[float]
             after={"k": key[0], "x": group, "y": 1},
         )
         tries = 0
-        while manager.maintain(program, entry, attempt=tries + 1) is Ending.GAVE_UP:
+        while (ending := manager.maintain(program, entry, attempt=tries + 1)) is Ending.GAVE_UP:
             tries += 1
             if load.what != "hasty":
                 time.sleep(0.002 * 2 ** min(tries, 6) * random.random())
-        latencies.append(time.perf_counter() - now)
-    return number, manager.counts.rejected, latencies
+        if ending is Ending.APPLIED:  # because a replay costs nothing
+            latencies.append(time.perf_counter() - now)
+    return len(latencies), manager.counts.rejected, latencies
 
 
 def work(loads: list[Load], out: "multiprocessing.Queue", ready: Any) -> None:
@@ -121,12 +129,14 @@ def work(loads: list[Load], out: "multiprocessing.Queue", ready: Any) -> None:
     session.close()
 
 
-def measured(address: ClusterAddress, what: str, managers: int, records: int, seconds: float) -> dict:
+def measured(
+    address: ClusterAddress, what: str, managers: int, records: int, *, seconds: float, run: str
+) -> dict:
     context = multiprocessing.get_context("spawn")
     out = context.Queue()
     processes = min(managers, PROCESSES_MAX)
     ready = context.Barrier(processes)
-    salt = f"{what}-{managers}-{records}"
+    salt = f"{what}-{managers}-{records}-{run}"  # because on records of an earlier run all would be replays
     loads = [Load(address, what, m, records, seconds, salt) for m in range(managers)]
     lives = [context.Process(target=work, args=(loads[p::processes], out, ready)) for p in range(processes)]
     for life in lives:
@@ -147,12 +157,12 @@ def measured(address: ClusterAddress, what: str, managers: int, records: int, se
     }
 
 
-def epochs(address: ClusterAddress, records_a_bucket: int, updates: int, seconds: float) -> dict:
+def epochs(address: ClusterAddress, records_a_bucket: int, updates: int, *, seconds: float, run: str) -> dict:
     """COUNT per epoch: every record takes so many updates an epoch, combined; one test-and-set a bucket."""
     records = EPOCH_RECORDS
     user = user_views(COUNTED)
     plan = maintenance_plan(user.views, user.tables, Choices(buckets=records // records_a_bucket))
-    names = Names(keyspace=f"bench_epochs_{records_a_bucket}_{updates}")
+    names = Names(keyspace=f"bench_epochs_{records_a_bucket}_{updates}_{run}")
     session = CassandraSession(address)
     create(session, plan, names)
     door = CassandraDoor(session, keyspace=names.keyspace, publications={})
@@ -188,6 +198,24 @@ PARTS = {
     ],
     "epoch": [("bare", 8, 0), ("cached", 8, 0)],
 }
+
+
+EPOCHS = ((1, 1), (1, 10), (50, 1), (50, 10))
+
+
+def runs_of(part: str, *, seconds: float, number: int) -> list[Callable[[ClusterAddress], dict]]:
+    """Return what one round of a part measures."""
+    kept = {"seconds": seconds, "run": f"r{number}"}
+    runs = [partial(measured, what=w, managers=m, records=r, **kept) for w, m, r in PARTS[part]]
+    if part == "epoch":
+        runs += [partial(epochs, records_a_bucket=b, updates=u, **kept) for b, u in EPOCHS]
+    return runs
+
+
+def median(runs: tuple[dict, ...]) -> dict:
+    """Return the run whose rate is the median, with all rates in the order of the rounds."""
+    ordered = sorted(runs, key=lambda run: run["per_second"])
+    return {**ordered[len(runs) // 2], "rates": [run["per_second"] for run in runs]}
 
 
 def plotted(found: list[dict], path: Path) -> None:
@@ -239,6 +267,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--part", choices=sorted(PARTS), action="append")
     parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--draw", type=Path, nargs="+", help="a picture and the results it is made of")
     options = parser.parse_args()
@@ -258,15 +287,15 @@ def main() -> None:
             )
         CassandraStore(session, keyspace=KEYSPACE).create("v")
         for warm_up in ("bare", "cached"):
-            measured(address, warm_up, 4, 0, 2 * options.seconds)  # not kept
+            measured(address, warm_up, 4, 0, seconds=2 * options.seconds, run="warm")  # not kept
         for part in options.part or PARTS:
-            for what, managers, records in PARTS[part]:
-                found.append(measured(address, what, managers, records, options.seconds))
+            rounds = [
+                [run(address) for run in runs_of(part, seconds=options.seconds, number=number)]
+                for number in range(options.rounds)
+            ]
+            for runs in zip(*rounds, strict=True):
+                found.append(median(runs))
                 print(json.dumps(found[-1]), flush=True)
-            if part == "epoch":
-                for records_a_bucket, updates in ((1, 1), (1, 10), (50, 1), (50, 10)):
-                    found.append(epochs(address, records_a_bucket, updates, options.seconds))
-                    print(json.dumps(found[-1]), flush=True)
         session.close()
     concluded(found)
     if options.out:
@@ -276,19 +305,24 @@ def main() -> None:
 
 
 def concluded(found: list[dict]) -> None:
-    """Print the ratios that matter."""
-    own = {(f["what"], f["managers"]): f["per_second"] for f in found if f["records"] == "own"}
+    """Print the ratios that matter: of the same round, median and range over the rounds."""
+    own = {(f["what"], f["managers"]): f["rates"] for f in found if f["records"] == "own"}
     for what, managers in own:
         if what != "bare":
-            share = own[what, managers] / own["bare", managers]
-            print(f"uncontended COUNT, {what}, {managers} managers: {share:.0%} of the bare limit")
+            share = ratio(own[what, managers], own["bare", managers])
+            print(f"uncontended COUNT, {what}, {managers} managers: {share} of the bare limit")
     for line in found:
         if line["what"] == "epoch" and ("cached", 8) in own:
-            ratio = line["per_second"] / own["cached", 8]
             combining = (
                 f"{line['updates_a_record']} updates a record, {line['records_a_bucket']} records a bucket"
             )
-            print(f"per epoch, {combining}: {ratio:.1f} times per entry")
+            print(f"per epoch, {combining}: {ratio(line['rates'], own['cached', 8])} of per entry")
+
+
+def ratio(of: list[float], to: list[float]) -> str:
+    """Write median and range of the ratios round by round."""
+    ratios = sorted(x / y for x, y in zip(of, to, strict=True))
+    return f"{statistics.median(ratios):.2f} ({ratios[0]:.2f}-{ratios[-1]:.2f})"
 
 
 if __name__ == "__main__":

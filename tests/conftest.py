@@ -1,6 +1,6 @@
 """Real parts shared by the whole test session: booted at first use, gone at the end."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -21,3 +21,28 @@ def cassandra_cluster() -> Iterator[EmbeddedCluster]:
     """Three real nodes, cuttable where namespaces work: heal, resume and restart what you disturb."""
     with EmbeddedCluster(size=3, quick=True, private_network=namespaces_work()) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def told(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Say a number at the end of the run, whichever worker counted it."""
+    return lambda text: request.node.user_properties.append(("told", text))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests told."""
+    reports = [
+        r for some in terminalreporter.stats.values() for r in some if isinstance(r, pytest.TestReport)
+    ]
+    for report in reports:
+        if report.when == "call":
+            for name, text in report.user_properties:
+                if name == "told":
+                    terminalreporter.write_line(f"{report.nodeid}: {text}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep tests of real nodes and of Spark on one worker: what they share is booted once."""
+    for item in items:
+        if item.get_closest_marker("cluster") or item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("real"))

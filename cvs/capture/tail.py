@@ -265,7 +265,8 @@ class Tail:
         ):  # a place in the segment says it was begun: whoever deletes it makes a gap
             self._flush(pending, Source(segment.number, marker))
             raise
-        if pending or marker != begin:  # an offset says: of this segment something was consumed
+        # because an offset makes a gap of what is gone later; without an index it had no change, and may go at any time
+        if pending or (marker != begin and segment.had_index):
             self._flush(pending, Source(segment.number, marker))
         return bool(closed and newer)
 

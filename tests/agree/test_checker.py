@@ -3,6 +3,7 @@
 import os
 import random
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -46,21 +47,19 @@ def agree(seed: int, number: int) -> Counter[str]:
     return count
 
 
-def test_search_and_brute_force_agree(capsys: pytest.CaptureFixture[str]) -> None:
+def test_search_and_brute_force_agree(told: Callable[[str], None]) -> None:
     count = agree(seed=1, number=1_500)
     assert min(count.values()) > 50, count
-    with capsys.disabled():
-        print(f" [agreed on {sum(count.values()):,} verdicts, 0 disagreements]", end="")
+    told(f"agreed on {sum(count.values()):,} verdicts, 0 disagreements")
 
 
 @pytest.mark.slow
-def test_search_and_brute_force_agree_on_many(capsys: pytest.CaptureFixture[str]) -> None:
+def test_search_and_brute_force_agree_on_many(told: Callable[[str], None]) -> None:
     count = agree(
         seed=int(os.environ.get("CVS_SEED", "2")), number=int(os.environ.get("CVS_EXAMPLES", "21000"))
     )
     assert sum(count.values()) > 4 * int(os.environ.get("CVS_EXAMPLES", "21000"))
-    with capsys.disabled():
-        print(f" [agreed on {sum(count.values()):,} verdicts, 0 disagreements]", end="")
+    told(f"agreed on {sum(count.values()):,} verdicts, 0 disagreements")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ skips what `forms` excludes. Each of these tried wrong is found here.
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -158,19 +159,17 @@ def agree(seed: int, number: int) -> Counter[str]:
     return count
 
 
-def test_views_taken_apart_and_brute_force_agree(capsys: pytest.CaptureFixture[str]) -> None:
+def test_views_taken_apart_and_brute_force_agree(told: Callable[[str], None]) -> None:
     count = agree(seed=1, number=300)
     assert min(count.values()) > 8, count
     assert set(MORE) <= set(count)
-    with capsys.disabled():
-        print(f" [agreed on {sum(count[n] for n in MORE):,} verdicts, 0 disagreements]", end="")
+    told(f"agreed on {sum(count[n] for n in MORE):,} verdicts, 0 disagreements")
 
 
 @pytest.mark.slow
-def test_views_taken_apart_and_brute_force_agree_on_many(capsys: pytest.CaptureFixture[str]) -> None:
+def test_views_taken_apart_and_brute_force_agree_on_many(told: Callable[[str], None]) -> None:
     count = agree(seed=2, number=4_000)
-    with capsys.disabled():
-        print(f" [agreed on {sum(count[n] for n in MORE):,} verdicts, 0 disagreements]", end="")
+    told(f"agreed on {sum(count[n] for n in MORE):,} verdicts, 0 disagreements")
 
 
 def _too_far(narrow: Any) -> Any:

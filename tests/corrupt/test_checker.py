@@ -210,7 +210,7 @@ def _truth(found: Judgement) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("corruptor", CORRUPTORS, ids=lambda c: c.__name__)
 def test_damage_is_found_or_changes_nothing(
-    corruptor: Callable[[Events, random.Random], Events], capsys: pytest.CaptureFixture[str]
+    corruptor: Callable[[Events, random.Random], Events], told: Callable[[str], None]
 ) -> None:
     chance = random.Random(11)
     count: Counter[str] = Counter()
@@ -235,8 +235,7 @@ def test_damage_is_found_or_changes_nothing(
             assert _weaker_was_known(before, after), (corruptor.__name__, bad)
     assert count["found"] > 3, count
     assert set(seen) & CORRUPTORS[corruptor], (seen, count)
-    with capsys.disabled():
-        print(f" [{corruptor.__name__}: {count['found']} found, {count['equivalent']} equivalent]", end="")
+    told(f"{corruptor.__name__}: {count['found']} found, {count['equivalent']} equivalent")
 
 
 def _weaker_was_known(before: Judgement, after: Judgement) -> bool:

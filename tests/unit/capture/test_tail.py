@@ -119,6 +119,20 @@ def test_a_segment_without_cdc_data_may_vanish(folder: Folder, tmp_path: Path) -
     assert tail.counters["gaps"] == 0
 
 
+def test_a_segment_without_cdc_data_that_was_read_is_not_missed(folder: Folder, tmp_path: Path) -> None:
+    """Read to its end when it vanished, then capture is killed before it has seen the next one."""
+    feed = FolderFeed(tmp_path / "feed")
+    folder.put(SEGMENT, segment([[], []], number=SEGMENT), None)
+    killed = tail_of(folder, feed)
+    killed.step(1_000_000)
+    (folder.path / f"CommitLog-7-{SEGMENT}.log").unlink()
+    killed.step(2_000_000)
+    killed.close()
+    folder.put(SEGMENT + 1, data_of(SEGMENT + 1, PAYLOADS[0]), "9999")
+    again = tail_of(folder, feed)
+    assert (again.step(3_000_000), again.counters["gaps"]) == (1, 0)
+
+
 @pytest.mark.parametrize(("blocks_writes", "gaps"), [(True, 0), (False, 1)])
 def test_what_vanishes_while_capture_is_down(
     folder: Folder, tmp_path: Path, blocks_writes: bool, gaps: int

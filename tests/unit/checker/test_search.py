@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -166,13 +167,9 @@ def test_porcupines_verdicts_on_the_histories_kept_here() -> None:
     assert {name: _verdict(KEPT / name) for name in expected} == expected
 
 
-def test_porcupines_verdicts_on_the_whole_set(capsys: pytest.CaptureFixture[str]) -> None:
+def test_porcupines_verdicts_on_the_whole_set(told: Callable[[str], None]) -> None:
     if not WHOLE.is_dir():
-        with capsys.disabled():
-            print(
-                f" [{WHOLE.name}: the whole set is not beside this checkout; six of its files were judged]",
-                end="",
-            )
+        told(f"{WHOLE.name}: the whole set is not beside this checkout; six of its files were judged")
         return
     expected = json.loads((WHOLE / "verdicts.json").read_text())
     assert {name: _verdict(WHOLE / name) for name in expected} == expected
