@@ -196,7 +196,11 @@ class Bench:
         for process in [*self.pipelines.values(), self.capture]:
             number = signal.SIGCONT if process in going else signal.SIGSTOP
             for pid in tree(process):
-                os.kill(pid, number)
+                try:
+                    os.kill(pid, number)
+                except ProcessLookupError:  # Spark's Python workers come and go
+                    if pid == process:
+                        raise
         if mode in self.pipelines:
             self.wait_shown(mode)
 
