@@ -4,13 +4,15 @@
 
 Decode rate: the same segments, one core; the stock reader's clock starts after its JVM is up, and it builds no
 output. Latency: from a write's own time to its change in the durable feed. Cost: an open-loop writer at a fixed
-rate, with and without `cvs capture` beside the node; latency counts from when a write was due, not when it left.
+rate, with and without `cvs capture` beside the node, in interleaved rounds; latency counts from when a write was
+due, not when it left; a figure is the median and the range of the rounds.
 """
 
 import argparse
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -115,12 +117,13 @@ def process_cost(pid: int) -> tuple[float, float]:
     return ticks / os.sysconf("SC_CLK_TCK"), resident
 
 
-def open_loop(node: Node, session: Session, insert: Any, rate: int) -> dict[str, Any]:
+def open_loop(node: Node, session: Session, insert: Any, rate: int) -> dict[str, float]:
     """Write at a fixed rate; latency counts from the moment a write was due."""
     assert node.process
     delays: list[float] = []
     pending = threading.Semaphore(0)
     before, _ = process_cost(node.process.pid)
+    own = time.process_time()
     start = time.perf_counter()
     for number in range(rate * SECONDS):
         due = start + number / rate
@@ -137,37 +140,57 @@ def open_loop(node: Node, session: Session, insert: Any, rate: int) -> dict[str,
     after, _ = process_cost(node.process.pid)
     delays.sort()
     return {
-        "p50_ms": round(statistics.median(delays), 2),
-        "p99_ms": round(delays[len(delays) * 99 // 100], 2),
-        "node_cpu_ms_a_write": round((after - before) * 1000 / (rate * SECONDS), 3),
+        "p50_ms": statistics.median(delays),
+        "p99_ms": delays[len(delays) * 99 // 100],
+        "node_cpu_ms": (after - before) * 1000 / (rate * SECONDS),
+        "client_cpu_ms": (time.process_time() - own) * 1000 / (rate * SECONDS),
     }
 
 
-def cost_to_writers(node: Node, session: Session, insert: Any, folder: Path, rate: int) -> dict[str, Any]:
-    """A table without CDC, one with it, with capture beside it, and without again (the rest is noise)."""
+def cost_to_writers(
+    node: Node, session: Session, insert: Any, folder: Path, rate: int, rounds: int
+) -> dict[str, Any]:
+    """A table without CDC, one with it, and that one with capture beside it; a stopped capture takes nothing."""
     plain = session.prepare("INSERT INTO bench.plain (id, a, b, c) VALUES (?, ?, ?, ?)")
     open_loop(node, session, plain, rate)  # to warm the node up
-    found: dict[str, Any] = {"rate": rate, "plain table": open_loop(node, session, plain, rate)}
-    found["cdc table"] = open_loop(node, session, insert, rate)
+    found: dict[str, list[dict[str, float]]] = {"plain table": [], "cdc table": [], "with capture": []}
     command = [sys.executable, "-m", "cvs", "capture", "--feed", str(folder / "cost")]
     command += ["--node", node.address, "--port", str(node.native_port)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
         try:
-            feed = FolderFeed(folder / "cost")
-            while not feed.streams() or time.time() * 1e6 - feed.head(feed.streams()[0]).clock > 1e6:
-                time.sleep(0.1)
-            idle_start, _ = process_cost(process.pid)
+            captured(folder / "cost")
+            before, _ = process_cost(process.pid)
             time.sleep(5)
-            idle_end, resident = process_cost(process.pid)
-            found["idle_cpu_percent"] = round((idle_end - idle_start) / 5 * 100, 1)
-            found["with capture"] = open_loop(node, session, insert, rate)
-            busy, resident = process_cost(process.pid)
-            found["resident_mb"] = round(resident)
-            found["capture_cpu_ms_a_write"] = round((busy - idle_end) * 1000 / (rate * SECONDS), 3)
+            idle = process_cost(process.pid)[0] - before
+            for _ in range(rounds):
+                process.send_signal(signal.SIGSTOP)
+                found["plain table"].append(open_loop(node, session, plain, rate))
+                found["cdc table"].append(open_loop(node, session, insert, rate))
+                process.send_signal(signal.SIGCONT)
+                captured(folder / "cost")
+                before, _ = process_cost(process.pid)
+                found["with capture"].append(open_loop(node, session, insert, rate))
+                spent, resident = process_cost(process.pid)
+                found["with capture"][-1]["capture_cpu_ms"] = (spent - before) * 1000 / (rate * SECONDS)
         finally:
+            process.send_signal(signal.SIGCONT)
             process.terminate()
-    found["cdc table again"] = open_loop(node, session, insert, rate)
-    return found
+    medians = {
+        what: {name: spread([run[name] for run in runs]) for name in runs[0]} for what, runs in found.items()
+    }
+    return {"rate": rate, "idle_cpu_percent": round(idle * 20, 1), "resident_mb": round(resident), **medians}
+
+
+def captured(folder: Path) -> None:
+    """Wait until the feed in a folder has come to now."""
+    feed = FolderFeed(folder)
+    while not feed.streams() or time.time() * 1e6 - feed.head(feed.streams()[0]).clock > 1e6:
+        time.sleep(0.1)
+
+
+def spread(values: list[float]) -> str:
+    """Write median and range."""
+    return f"{statistics.median(values):.3g} ({min(values):.3g}-{max(values):.3g})"
 
 
 def main() -> None:
@@ -177,6 +200,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=60_000)
     parser.add_argument("--parts", default="decode,writers,latency", help="what to measure")
     parser.add_argument("--rate", type=int, default=RATE, help="writes a second of the open-loop writer")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of the writers, interleaved")
     parser.add_argument("--modes", default="group", help="commit-log sync modes whose latency is measured")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -194,7 +218,9 @@ def main() -> None:
                 execute_concurrent_with_args(session, insert, rows, concurrency=64)
                 results["decode"] = decode_rate(node, folder)
             if index == 0 and "writers" in options.parts:
-                results["writers"] = cost_to_writers(node, session, insert, folder, options.rate)
+                results["writers"] = cost_to_writers(
+                    node, session, insert, folder, options.rate, options.rounds
+                )
             if "latency" not in options.parts:
                 continue
             for eager in (False, True) if mode.startswith("periodic") else (False,):

@@ -84,7 +84,7 @@ class Capture:
         """Follow the log until `stop` is set; tell `each` the status every few seconds."""
         due = ask = time.monotonic()
         while not stop.is_set():
-            found = self._step(stop)
+            self._step(stop)
             if time.monotonic() >= ask:
                 ask = time.monotonic() + ASK_SECONDS
                 self._ask_for_truncations()
@@ -93,16 +93,14 @@ class Capture:
                 self._feed.collect()
                 if each:
                     each(self.status())
-            if not found:
-                stop.wait(POLL_SECONDS)
+            stop.wait(POLL_SECONDS)  # after changes too: what comes meanwhile shares an append and its fsync
 
-    def _step(self, stop: threading.Event) -> int:
+    def _step(self, stop: threading.Event) -> None:
         try:
-            return self.tail.step(time.time_ns() // 1000)
+            self.tail.step(time.time_ns() // 1000)
         except StoreError:  # the node is down: its log stands still, and goes on when it is back
             self.tail.counters["questions the node did not answer"] += 1
             stop.wait(RETRY_SECONDS)
-            return 0
 
     def _ask_for_truncations(self) -> None:
         """Say those that the log did not: a segment without a captured change goes unread, the entry of one in it."""
