@@ -7,6 +7,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,11 +77,11 @@ class Source:
 
     file: str
     text: str
-    tree: ast.Module
+    nodes: tuple[ast.AST, ...]
 
     @classmethod
     def of(cls, file: str, text: str) -> "Source":
-        return cls(file=file, text=text, tree=ast.parse(text))
+        return cls(file=file, text=text, nodes=tuple(ast.walk(ast.parse(text))))
 
     @property
     def room(self) -> str:
@@ -103,7 +104,7 @@ def long_module(source: Source) -> Iterator[Complaint]:
 
 
 def long_function(source: Source) -> Iterator[Complaint]:
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -117,7 +118,7 @@ def long_function(source: Source) -> Iterator[Complaint]:
 
 
 def many_arguments(source: Source) -> Iterator[Complaint]:
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if not isinstance(node, ast.FunctionDef) or not source.file.startswith("cvs/"):
             continue
         positional = [a.arg for a in node.args.args if a.arg not in ("self", "cls")]
@@ -134,15 +135,22 @@ def many_arguments(source: Source) -> Iterator[Complaint]:
 def impure_call(source: Source) -> Iterator[Complaint]:
     if source.room not in PURE_ROOMS or source.file in IMPURE_FILES:
         return
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call) and (name := ast.unparse(node.func)) in BANNED_CALLS_IN_PURE_ROOMS:
+    for node in source.nodes:
+        if isinstance(node, ast.Call) and (name := _dotted(node.func)) in BANNED_CALLS_IN_PURE_ROOMS:
             yield _impure(source, node.lineno, f"{name}()", BANNED_CALLS_IN_PURE_ROOMS[name])
-        if isinstance(node, ast.Attribute) and (name := ast.unparse(node)) in BANNED_NAMES_IN_PURE_ROOMS:
+        if isinstance(node, ast.Attribute) and (name := _dotted(node)) in BANNED_NAMES_IN_PURE_ROOMS:
             yield _impure(source, node.lineno, name, BANNED_NAMES_IN_PURE_ROOMS[name])
         if isinstance(node, ast.Import | ast.ImportFrom):
             for module in _imported(node):
                 if module.split(".")[0] in BANNED_IMPORTS_IN_PURE_ROOMS:
                     yield _impure(source, node.lineno, f"import {module}", "do it at the rim")
+
+
+def _dotted(node: ast.AST) -> str:
+    """Write a name with dots as it stands; anything else is no name."""
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _impure(source: Source, line: int, what: str, instead: str) -> Complaint:
@@ -187,6 +195,7 @@ def complaints(sources: list[Source]) -> list[Complaint]:
     return [complaint for source in sources for rule in RULES for complaint in rule(source)]
 
 
+@cache
 def all_sources() -> list[Source]:
     return [Source.of(str(p.relative_to(ROOT)), p.read_text()) for p in python_files()]
 
@@ -195,7 +204,7 @@ def never_imported(sources: list[Source]) -> list[str]:
     """Files of the package that nothing imports; commands are found by name, packages by their content."""
     imported: set[str] = set()
     for source in sources:
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.ImportFrom) and node.module:
                 imported.add(node.module)
                 imported.update(f"{node.module}.{alias.name}" for alias in node.names)
