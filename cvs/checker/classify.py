@@ -100,7 +100,11 @@ def _judge_view(
         check = check_record(record)
         judgement.chains[view.name, key] = check
         judgement.findings.extend(_linearizability(view, record, check, committed))
-    why = "the view's definition is not in the history" if meaning is None else ""
+    why = (
+        "the view's definition is not in the history (`cvs convert --define` puts it there)"
+        if meaning is None
+        else ""
+    )
     why = why or ("" if run.has_base_log else "there is no base log")
     if meaning is None or why:
         judgement.findings.extend(_nothing_to_say(view, why))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from cvs.checker.export import jepsen_edn
 from cvs.cli.options import read_settings, settings_option
@@ -13,8 +14,11 @@ from cvs.cli.output import console, json_option, print_json
 from cvs.errors import HistoryError, SpecificationError
 from cvs.history import codec, merge, parquet, validate
 from cvs.history.checkpoint import rolled
+from cvs.history.events import RunStarted
 from cvs.history.redact import redacted
+from cvs.model.definitions import definition_to_json
 from cvs.sidecar.recordings import history_of_recording, is_recording
+from cvs.suite.user_views import user_views
 
 PARQUET_MAGIC = b"PAR1"
 
@@ -25,16 +29,21 @@ PARQUET_MAGIC = b"PAR1"
     RUN are the files of one run's processes (NDJSON, plain or gzip or zstd, or Parquet), or a folder of them.
     The form of the output follows its name: .ndjson, .ndjson.gz, .ndjson.zst, .parquet, or .edn (the test-and-sets
     as Jepsen's registers, for Knossos and Elle); without --to the histories are only checked. The folder into which
-    `cvs run` records becomes a history that can be judged anywhere, with the cluster of the settings.
+    `cvs run` records becomes a history that can be judged anywhere, with the cluster of the settings. A history that
+    only names its views gets their meaning from SQL: --define takes CREATE TABLE and CREATE MATERIALIZED VIEW.
 
     \b
     Examples:
       cvs convert run/history --to run.parquet
+      cvs convert mine.ndjson --define views.sql --to run.ndjson
       cvs convert /var/lib/cvs/runs --to run.ndjson.zst --settings /etc/cvs/cvs.toml
     """
 )
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--to", "target", type=click.Path(path_type=Path), help="The file to write.")
+@click.option(
+    "--define", "views_file", type=click.Path(path_type=Path), help="Tables and views of the run, in SQL."
+)
 @click.option("--forgive-torn", is_flag=True, help="Drop a torn last line, as a crash leaves it.")
 @click.option("--roll", is_flag=True, help="Replace what came before the last rest by a checkpoint.")
 @click.option(
@@ -45,6 +54,7 @@ PARQUET_MAGIC = b"PAR1"
 def command(
     runs: tuple[Path, ...],
     target: Path | None,
+    views_file: Path | None,
     forgive_torn: bool,
     roll: bool,
     key_file: Path | None,
@@ -59,6 +69,8 @@ def command(
         files = [file for run in runs for file in _files(run)]
         contents = [_read(file) for file in files]
     checked = [_checked(file, data) for file, data in zip(files, contents, strict=True)]
+    if views_file is not None:
+        checked = [_defined(one, views_file) for one in checked]
     events, between = merge.merged(checked)
     complaints = validate.Checked(file="between files", complaints=between)
     validate.require_valid([*checked, complaints], forgive_torn=forgive_torn)
@@ -74,6 +86,31 @@ def command(
     written = f", written to {target}" if target is not None else ""
     console().print(f"{len(files)} files, {len(events):,} events, all valid{written}", markup=False)
     console().print(f"next: cvs audit {target or runs[0]}", markup=False)
+
+
+def _defined(history: validate.Checked, views_file: Path) -> validate.Checked:
+    """Give a history what its views and tables are; it is checked again by that."""
+    said = user_views(_read(views_file).decode())
+    views = {view.name: definition_to_json(view.definition) for view in said.views}
+    tables = tuple(map(definition_to_json, said.tables.values()))
+
+    def header(event: Any) -> Any:
+        if not isinstance(event, RunStarted):
+            return event
+        named = [str(view.get("name")) for view in event.views]
+        if strangers := set(named) - set(views):
+            raise SpecificationError(
+                f"{views_file} does not say what {', '.join(sorted(strangers))} is",
+                where=history.file,
+                next_step=f"it declares {', '.join(views)}; the history must use these names",
+            )
+        return msgspec.structs.replace(
+            event, views=tuple(views[name] for name in named or views), tables=tables
+        )
+
+    found = validate.checked(codec.history_bytes(map(header, history.events)), history.file)
+    found.complaints[:0] = history.complaints
+    return found
 
 
 def _files(path: Path) -> list[Path]:

@@ -1,5 +1,7 @@
 """For people who test their own view maintainer: record what it does, then `cvs audit` the file.
 
+Views are known by their names here; `cvs convert m1.ndjson --define views.sql --to run.ndjson` says what they are.
+
     with open("m1.ndjson", "ab", buffering=0) as file:
         history = History(write=file.write, clock=time.time_ns, process="m1", run="my run")
         history.base_update("shop.orders", (1,), {"region": "EU"}, version=1).applied()

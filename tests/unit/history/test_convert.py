@@ -1,5 +1,6 @@
 """`cvs convert`: every form into every form, and one message for whatever is wrong."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from cvs.cli import run
 from cvs.errors import ExitCode
 from cvs.history.codec import history_bytes, plain_bytes
+from cvs.history.record import History
 from cvs.history.validate import checked
 from tests.unit.history.test_codec import small_history
 
@@ -32,6 +34,67 @@ def test_each_form_comes_back(recorded: Path, tmp_path: Path, name: str) -> None
     assert run(["convert", str(recorded), "--to", str(plain)]) == ExitCode.MET
     assert again.read_bytes() == plain.read_bytes()
     assert len(checked(plain_bytes(again.read_bytes())).events) == 8
+
+
+VIEWS = """
+CREATE TABLE shop.orders (id int PRIMARY KEY, region text);
+CREATE MATERIALIZED VIEW shop.by_region AS SELECT region, COUNT(*) AS n FROM shop.orders GROUP BY region;
+"""
+
+
+def of_a_stranger(file: Path, *, loses: int = 0, view: str = "shop.by_region") -> None:
+    """Record as somebody would who keeps a count of his own; one order may be lost."""
+    with file.open("wb", buffering=0) as out:
+        history = History(
+            write=out.write, clock=itertools.count().__next__, process="m", run="r", views=[view]
+        )
+        for order, number in ((1, 1), (2, 2), (3, 3)):
+            history.base_update("shop.orders", (order,), {"id": order, "region": "EU"}, version=1).applied()
+            if order == loses:
+                continue
+            before = number - 1 - (0 < loses < order)
+            history.test_and_set(
+                view,
+                ("EU",),
+                expected=(0, before, 0, True) if before else None,
+                new=(0, before + 1, 0, True),
+                row={"region": "EU", "n": before + 1},
+            ).applied()
+        history.quiescent()
+
+
+@pytest.mark.parametrize(("loses", "code"), [(0, ExitCode.MET), (2, ExitCode.VIOLATED)])
+def test_views_known_by_name_get_their_meaning_from_sql(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], loses: int, code: ExitCode
+) -> None:
+    """Without it levels are undecided, and said how to decide; with it a lost order is found."""
+    mine, views, target = tmp_path / "mine.ndjson", tmp_path / "views.sql", tmp_path / "run.ndjson"
+    of_a_stranger(mine, loses=loses)
+    views.write_text(VIEWS)
+    assert run(["audit", str(mine), "--expect", "converged"]) == ExitCode.UNDECIDED
+    assert "cvs convert --define" in capsys.readouterr().out
+    assert run(["convert", str(mine), "--define", str(views), "--to", str(target)]) == ExitCode.MET
+    assert run(["audit", str(target), "--expect", "complete"]) == code
+
+
+def test_a_view_that_the_sql_does_not_declare_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine, views = tmp_path / "mine.ndjson", tmp_path / "views.sql"
+    of_a_stranger(mine, view="shop.per_region")
+    views.write_text(VIEWS)
+    assert run(["convert", str(mine), "--define", str(views)]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "shop.per_region" in said
+    assert "shop.by_region" in said
+
+
+def test_what_is_wrong_stays_wrong_whatever_the_views_are(tmp_path: Path) -> None:
+    mine, views = tmp_path / "mine.ndjson", tmp_path / "views.sql"
+    of_a_stranger(mine)
+    views.write_text(VIEWS)
+    mine.write_bytes(mine.read_bytes() + b"{}\n")
+    assert run(["convert", str(mine), "--define", str(views)]) == ExitCode.BAD_INPUT
 
 
 def test_a_check_lists_every_mistake_of_every_file(
