@@ -23,6 +23,7 @@ from cvs.client.control import read_control
 from cvs.embedded.artifacts import jars
 from cvs.embedded.cluster import EmbeddedCluster
 from cvs.embedded.node import Node
+from cvs.embedded.processes import end_with_owner
 from cvs.store.session import CassandraSession, ClusterAddress
 from cvs.stream import shop
 
@@ -118,7 +119,9 @@ def build(session: CassandraSession, node: Node, name: str, views: str, spark: s
             [*command, "apply", "views.sql", "--yes"], cwd=folder, check=True, stdout=subprocess.DEVNULL
         )
         with (folder / "log").open("wb") as log:
-            sidecar = subprocess.Popen([*command, "run"], cwd=folder, stdout=log, stderr=log)
+            sidecar = subprocess.Popen(
+                [*command, "run"], cwd=folder, stdout=log, stderr=log, preexec_fn=end_with_owner
+            )
         try:
             return _until_live(session, f"state_{name}", sidecar, folder)
         finally:

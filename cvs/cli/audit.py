@@ -123,7 +123,8 @@ def _recording(
     with talk().status("reading the recording and what DELTA holds"):
         document, judgement, found = judged_recording(settings, runs, last=last, **options)
     earlier = f"; {found.left_out} recorded epochs before are not judged" if found.left_out else ""
-    talk().print(f"epochs {found.first} to {found.last}{earlier}", markup=False)
+    still = f"; paused or broken, not judged: {', '.join(found.unshown)}" if found.unshown else ""
+    talk().print(f"epochs {found.first} to {found.last}{earlier}{still}", markup=False)
     levels = {view: judgement.level("record", view) for view in judgement.run.views}
     decided = {view: it.proved for view, it in levels.items() if NOTHING not in (it.proved, it.not_refuted)}
     refuted = {view: NOTHING for view, it in levels.items() if it.not_refuted == NOTHING}

@@ -1,5 +1,6 @@
 """Processes that end with their owner, and pid files that cannot hit a stranger."""
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -30,6 +31,15 @@ code = child.wait()
 if gone and scratch: shutil.rmtree(scratch, ignore_errors=True)
 sys.exit(code != 0)
 """
+
+
+_LIBC = ctypes.CDLL(None)
+_PDEATHSIG = 1
+
+
+def end_with_owner() -> None:
+    """Be killed when the thread that starts this process ends, whichever way: for `Popen(preexec_fn=...)`."""
+    _LIBC.prctl(_PDEATHSIG, signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

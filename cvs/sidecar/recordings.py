@@ -53,7 +53,12 @@ def judged_recording(
     folders = list(folders)
     found = history_of_recording(settings, folders, last=last)
     files = [
-        {"file": str(folder), "epochs": [found.first, found.last], "left_out": found.left_out}
+        {
+            "file": str(folder),
+            "epochs": [found.first, found.last],
+            "left_out": found.left_out,
+            "unshown": found.unshown,
+        }
         for folder in folders
     ]
     return *audit_events(found.events, files=files, **{**options, "reference": "absorbed"}), found

@@ -8,52 +8,52 @@ cut they name against the writers' log, so a wrong one can only make a good run 
 A version of a base record is known by its write time: writers use the write time as their operation's number.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-from cvs.errors import AssumptionError
 from cvs.history import events as ev
 from cvs.model.definitions import definition_to_json
 from cvs.model.recompute import recompute
-from cvs.model.views import Aggregate, BaseTable, Join, Relation, Scan, Select, SetOperation, ViewDefinition
-from cvs.programs.stage_codec import Value, Values
-from cvs.stream.recording import BUILT, COMMITTED, RAN, RUNNING, UNJUDGED, read_log
+from cvs.model.views import BaseTable, ViewDefinition
+from cvs.programs.stage_codec import Values
+from cvs.stream.epochs import Epoch, carried
+from cvs.stream.reach import BaseRecord, BaseRows, Reach, Row
 
-Row = dict[str, Value]
-BaseRecord = tuple[str, Values]
 Scalars = tuple[int, int, int, bool]
 PROCESS = "pipeline"
-
-
-@dataclass(slots=True, kw_only=True)
-class Epoch:
-    """What the logs say of one epoch."""
-
-    incarnation: int
-    number: int
-    started: int
-    ran: int = 0
-    committed: int = 0
-    built: bool = False
-    unjudged: str = ""  # the log that says it showed more rows than a record keeps
-    bases: Values = ()
-    shown: Values = ()
-    otherwise: list[tuple[int, Values]] = field(default_factory=list)  # replays that showed something else
 
 
 @dataclass(slots=True)
 class _View:
     definition: ViewDefinition
-    reach: ViewDefinition
-    tables: tuple[str, ...]
+    reach: Reach
     columns: tuple[str, ...]
     key: tuple[str, ...]
     rows: dict[Values, Row | None] = field(default_factory=dict)
     signatures: dict[Values, Scalars] = field(default_factory=dict)
     held: dict[tuple[Values, BaseRecord], int] = field(default_factory=dict)
+    touched: set[Values] = field(default_factory=set)  # view records that moved since they were last shown
+    due: dict[Values, set[BaseRecord]] = field(default_factory=dict)  # what they absorb when they are shown
+    partner_of: dict[BaseRecord, set[Values]] = field(default_factory=dict)
+
+    def relate(self, found: Mapping[Values, set[BaseRecord]]) -> None:
+        """Note what view records hang on.
+
+        With several tables for good: a record that joined under a key may move on while its partner is elsewhere;
+        when the partner comes back, the view record must hold the newer version too.
+        """
+        for key, records in found.items():
+            self.due.setdefault(key, set()).update(records)
+            for record in records if len(self.reach.tables) > 1 else ():
+                self.partner_of.setdefault(record, set()).add(key)
+
+    def moved(self, record: BaseRecord, found: Mapping[Values, set[BaseRecord]]) -> None:
+        """Note that a base record moved, out of some view records or into them."""
+        self.relate(found)
+        self.touched.update(found)
+        for key in self.partner_of.get(record, ()):
+            self.due.setdefault(key, set()).add(record)
 
 
 class Assembler:
@@ -66,17 +66,11 @@ class Assembler:
     ) -> None:
         """`views`: definition, columns and key of each published table."""
         self._tables = dict(tables)
+        self._base = BaseRows(self._tables)
         self._views = {
-            view.name: _View(
-                view,
-                replace(view, relation=reach(view.relation)),
-                tuple(sorted(set(scans(view.relation)))),
-                columns,
-                key,
-            )
+            view.name: _View(view, Reach(view, self._tables, self._base), columns, key)
             for view, columns, key in views
         }
-        self._base: dict[str, dict[Values, Row]] = {name: {} for name in self._tables}
         self._versions: dict[tuple[BaseRecord, int], int] = {}
         self._known: dict[BaseRecord, int] = {}
         self._taken: dict[BaseRecord, int] = {}
@@ -87,19 +81,19 @@ class Assembler:
     ) -> ev.Checkpoint:
         """Begin with rows that were there before the first epoch; the views are taken to have been right then."""
         for table, rows in base.items():
-            self._base[table].update(rows)
-            self._known.update(((table, key), 0) for key in rows)
+            for key, row in rows.items():
+                self._base.put((table, key), row)
+                self._known[table, key] = 0
         views: list[tuple[str, Values, Scalars | None, Row | None]] = []
         for name, view in self._views.items():
-            everything = {table: list(self._base[table].values()) for table in view.tables}
+            everything = {table: list(self._base.tables[table].values()) for table in view.reach.tables}
             for row in recompute(view.definition, everything, self._tables).values():
                 key = tuple(row[column] for column in view.key)
                 view.rows[key], view.signatures[key] = row, signature
                 views.append((name, key, signature, row))
-            for table in view.tables if len(view.tables) > 1 else ():
-                for record, row in self._base[table].items():
-                    view.held.update(((key, (table, record)), 0) for key in self._keys(view, table, row))
-        lines = ((table, key, 0, row) for table, rows in self._base.items() for key, row in rows.items())
+            if len(view.reach.tables) > 1:
+                view.relate(view.reach.everything())
+        lines = ((table, key, 0, row) for table, rows in base.items() for key, row in rows.items())
         return ev.Checkpoint(process=PROCESS, time=time, base=tuple(lines), views=tuple(views))
 
     def history(
@@ -108,7 +102,7 @@ class Assembler:
         """Return all events, in time order, ending in rest; `before`: what `begin` said."""
         written = list(writers)
         self._number(written)
-        ran = _carried(ran)
+        ran = carried(ran)
         found: list[Any] = []
         for epoch in ran:
             found += self._events(epoch)
@@ -139,17 +133,10 @@ class Assembler:
         """Return what an epoch did to each view record it touched."""
         moves = [self._move(*base) for base in epoch.bases]
         shown: dict[str, dict[Values, Row | None]] = {name: {} for name in self._views}
-        for name, key, now in epoch.shown:
-            view = self._views[name]
-            shown[name][key] = None if now is None else dict(zip(view.columns, now, strict=True))
-        touched: dict[str, dict[Values, dict[BaseRecord, int]]] = {name: {} for name in self._views}
-        for table, record, version, before, now in moves:
-            for view in self._views.values():
-                if table in view.tables:
-                    for key in self._keys(view, table, before) | self._keys(view, table, now):
-                        touched[view.definition.name].setdefault(key, {})[record] = version
-            self._apply(table, record, now)
-        self._join_partners(touched)
+        for name, key, row in self._rows(epoch.shown):
+            shown[name][key] = row
+        for _, record, _, before, now in moves:
+            self._moved(record, before, now)
         found: list[Any] = []
         for table, record, version, _, _ in moves:
             self._operation += 1
@@ -165,19 +152,41 @@ class Assembler:
                 )
             )
         for name, view in self._views.items():
-            for key in sorted({*shown[name], *touched[name]}, key=repr):
+            if name in epoch.hidden:
+                continue  # it absorbs all of this when it is shown again
+            if (
+                name in epoch.whole
+            ):  # it has no other rows: what it showed before and does not show now is gone
+                shown[name] |= {key: None for key in view.rows if key not in shown[name]}
+            for key in sorted({*shown[name], *view.touched}, key=repr):
                 row = shown[name][key] if key in shown[name] else view.rows.get(key)
-                found += self._write(view, key, row, touched[name].get(key, {}), epoch)
+                absorbed = {record: self._known[record] for record in view.due.pop(key, ())}
+                found += self._write(view, key, row, absorbed, epoch)
+            view.touched.clear()
         for again, (moment, rows) in enumerate(epoch.otherwise, start=1):
             replay = replace(epoch, started=moment, ran=moment)
-            for name, key, now in rows:
-                view = self._views[name]
-                row = None if now is None else dict(zip(view.columns, now, strict=True))
-                found += self._write(view, key, row, {}, replay, again=again)
+            for name, key, row in self._rows(rows):
+                found += self._write(self._views[name], key, row, {}, replay, again=again)
         if epoch.committed:
             lines = self._taken_in(moves)
             found.append(_commit(epoch, number=epoch.number, time=epoch.committed, lines=lines))
         return found
+
+    def _rows(self, shown: Iterable[Values]) -> Iterator[tuple[str, Values, Row | None]]:
+        """Return what an epoch showed of the views that are judged."""
+        for name, key, now in shown:
+            if name in self._views:
+                columns = self._views[name].columns
+                yield name, key, None if now is None else dict(zip(columns, now, strict=True))
+
+    def _moved(self, record: BaseRecord, before: Row | None, now: Row | None) -> None:
+        for view in self._views.values():
+            if record[0] in view.reach.tables:
+                view.moved(record, view.reach.touched(record, before))
+        self._base.put(record, now)
+        for view in self._views.values():
+            if record[0] in view.reach.tables:
+                view.moved(record, view.reach.touched(record, now))
 
     def _taken_in(self, moves: Iterable[tuple[str, BaseRecord, int, Row | None, Row | None]]) -> Values:
         """Return the certificate of an epoch: the cut its snapshots show, as steps from the epoch before."""
@@ -203,38 +212,6 @@ class Assembler:
         version = self._versions.get((record, written), self._known.get(record, 0))
         self._known[record] = version
         return table, record, version, rows[0], rows[1]
-
-    def _keys(self, view: _View, table: str, row: Row | None) -> set[Values]:
-        if row is None:
-            return set()
-        others = {name: list(self._base[name].values()) for name in view.tables if name != table}
-        found = recompute(view.reach, {**others, table: [row]}, self._tables)
-        return {tuple(record[name] for name in view.key) for record in found.values()}
-
-    def _join_partners(self, touched: dict[str, dict[Values, dict[BaseRecord, int]]]) -> None:
-        """Add, for views of several tables, the records a touched view record joins with, or once did.
-
-        A record that joined under the key before may have moved on while its partner was elsewhere; when the
-        partner comes back, the view record must hold the newer version too.
-        """
-        for view in self._views.values():
-            keys = touched[view.definition.name]
-            if len(view.tables) < 2 or not keys:
-                continue
-            for table in view.tables:
-                for key, row in self._base[table].items():
-                    record = (table, key)
-                    for shown in self._keys(view, table, row) & keys.keys():
-                        keys[shown].setdefault(record, self._known[record])
-            for shown, record in view.held:
-                if shown in keys:
-                    keys[shown].setdefault(record, self._known[record])
-
-    def _apply(self, table: str, record: BaseRecord, now: Row | None) -> None:
-        if now is None:
-            self._base[table].pop(record[1], None)
-        else:
-            self._base[table][record[1]] = now
 
     def _write(
         self,
@@ -277,54 +254,6 @@ class Assembler:
         return [called, returned]
 
 
-def epochs(logs: Iterable[Path]) -> list[Epoch]:
-    """Return the epochs that ran to their end, in order, whichever processes ran them and how often."""
-    found: dict[tuple[int, int], Epoch] = {}
-    for log in logs:
-        for moment, kind, incarnation, number, *rest in read_log(log):
-            epoch = found.setdefault(
-                (incarnation, number), Epoch(incarnation=incarnation, number=number, started=moment)
-            )
-            epoch.started = min(epoch.started, moment)
-            if kind == UNJUDGED:
-                epoch.unjudged = str(log)
-            if kind in (RAN, BUILT, UNJUDGED) and not epoch.ran:
-                epoch.ran, epoch.built = moment, kind == BUILT
-                epoch.bases, epoch.shown = rest
-            elif kind == RAN and rest != [epoch.bases, epoch.shown]:
-                epoch.otherwise.append((moment, rest[1]))
-            elif kind == COMMITTED:
-                epoch.committed = min(epoch.committed or moment, moment)
-            else:
-                assert kind in (RUNNING, RAN, BUILT, UNJUDGED), kind
-    ran = [found[place] for place in sorted(found) if found[place].ran]
-    for epoch, following in pairwise(ran):
-        epoch.committed = epoch.committed or following.started  # nothing runs before what it is pinned after
-    return ran
-
-
-def _carried(found: Iterable[Epoch]) -> list[Epoch]:
-    """Give what moved while nothing was shown to the epoch that shows it: no level is claimed before.
-
-    What an older incarnation showed meanwhile is its own; its epochs come first.
-    """
-    shown: list[Epoch] = []
-    carried: Values = ()
-    for epoch in found:
-        if epoch.unjudged:
-            raise AssumptionError(
-                f"epoch {epoch.number} showed a whole view at once, with more rows than a record keeps",
-                where=epoch.unjudged,
-                next_step="judge by `cvs verify`, or a run over smaller base tables",
-            )
-        if epoch.built:
-            carried += epoch.bases
-            continue
-        epoch.bases, carried = carried + epoch.bases, ()
-        shown.append(epoch)
-    return shown
-
-
 def _commit(epoch: Epoch, *, number: int, time: int, lines: Values) -> ev.EpochCommitted:
     return ev.EpochCommitted(
         process=PROCESS,
@@ -334,39 +263,3 @@ def _commit(epoch: Epoch, *, number: int, time: int, lines: Values) -> ev.EpochC
         epoch=number,
         absorbed=lines,
     )
-
-
-def reach(relation: Relation) -> Relation:
-    """Return what a base row can touch: of INTERSECT and EXCEPT, what either side has; of groups, all.
-
-    A condition on a group is left out, because it may be true of the group and not of what one row makes of it.
-    """
-    if isinstance(relation, Scan):
-        return relation
-    if isinstance(relation, Select) and aggregates(relation.source):
-        return reach(relation.source)
-    if isinstance(relation, SetOperation):
-        return replace(relation, kind="union", left=reach(relation.left), right=reach(relation.right))
-    if isinstance(relation, Join):
-        return replace(relation, left=reach(relation.left), right=reach(relation.right))
-    return replace(relation, source=reach(relation.source))
-
-
-def aggregates(relation: Relation) -> bool:
-    """Say whether a relation's rows are made of groups of rows."""
-    if isinstance(relation, Scan):
-        return False
-    if isinstance(relation, Join | SetOperation):
-        return aggregates(relation.left) or aggregates(relation.right)
-    return isinstance(relation, Aggregate) or aggregates(relation.source)
-
-
-def scans(relation: Relation) -> Iterable[str]:
-    """Name the tables a relation reads."""
-    if isinstance(relation, Scan):
-        yield relation.table
-    elif isinstance(relation, Join | SetOperation):
-        yield from scans(relation.left)
-        yield from scans(relation.right)
-    else:
-        yield from scans(relation.source)

@@ -23,13 +23,15 @@ from cassandra.cluster import NoHostAvailable
 
 from cvs.client.control import read_control
 from cvs.client.snapshot import ViewReader
+from cvs.embedded.processes import end_with_owner
 from cvs.errors import StoreError
 from cvs.history.codec import event_of, history_bytes
 from cvs.manager.recorder import FileRecorder
 from cvs.model.recompute import recompute
 from cvs.programs.epoch import Control
 from cvs.store.session import CassandraSession, ClusterAddress
-from cvs.stream.certificates import Assembler, epochs
+from cvs.stream.certificates import Assembler
+from cvs.stream.epochs import epochs
 from cvs.stream.readers import SnapshotReader
 from cvs.stream.recipe import recipe_of
 from cvs.stream.shop import KEYSPACE, Writer, create_shop, make_keyspace
@@ -84,6 +86,7 @@ class Stage:
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, **surroundings},
                 start_new_session=True,
+                preexec_fn=end_with_owner,  # noqa: PLW1509 -- because it is one system call
             )
         self.processes.append(process)
         return process

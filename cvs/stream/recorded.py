@@ -21,7 +21,8 @@ from cvs.programs.epoch_run import BaseReader, Program, row_of
 from cvs.programs.stage_codec import Values
 from cvs.programs.stage_delta import ReadImages, split
 from cvs.store.session import CassandraSession
-from cvs.stream.certificates import Assembler, Epoch, epochs
+from cvs.stream.certificates import Assembler
+from cvs.stream.epochs import Epoch, epochs
 from cvs.stream.recipe import recipe_of
 from cvs.stream.tables import Names
 
@@ -39,6 +40,9 @@ class Recorded:
     first: int  # epochs
     last: int
     left_out: int  # epochs before `first` that the files have, but not from one state on
+    unshown: tuple[
+        str, ...
+    ] = ()  # views that stood still at the end: what they show is no view of what was absorbed
 
 
 def recording_files(folder: Path) -> list[Path]:
@@ -75,14 +79,16 @@ def history_of(
 
     `images`: what DELTA held at some moment before the epochs were read, so that these tell all that is younger.
     """
-    kept = _latest(_unbroken(ran), last)
-    if not kept:
+    unshown = ran[-1].hidden if ran else ()
+    described = [it for it in _described(declared) if it[0].name not in unshown]
+    kept = _latest(ran, last, unshown)
+    if not kept or not described:
         raise HistoryError(
             "the recording has no epoch that can be judged",
-            next_step="wait until the views are live and something was written",
+            next_step="wait until the views are live, or resume paused ones, and something was written",
         )
     tables = {table.name: table for table in bases}
-    assembler = Assembler(_described(declared), tables)
+    assembler = Assembler(described, tables)
     signature = (kept[0].incarnation, kept[0].number - 1, 0, True)
     before = assembler.begin(_at_first(images, kept, tables), signature=signature, time=kept[0].started)
     events = assembler.history(_numbered(kept, tables), kept, run=run, before=before)
@@ -92,26 +98,32 @@ def history_of(
         first=kept[0].number,
         last=kept[-1].number,
         left_out=len(ran) - len(kept),
+        unshown=unshown,
     )
 
 
-def _unbroken(ran: list[Epoch]) -> list[Epoch]:
-    """Return the last epochs of which none is missing, from where the views began to be shown."""
-    start = len(ran)
+def _latest(ran: list[Epoch], changes: int, unshown: Iterable[str]) -> list[Epoch]:
+    """Return the last epochs of which none is missing, that together have about so many base changes."""
+    start, count = len(ran), 0
+    found = start
     while start > 0 and not ran[start - 1].built and not ran[start - 1].unjudged:
         if start < len(ran) and ran[start].number != ran[start - 1].number + 1:
             break
         start -= 1
-    return ran[start:]
-
-
-def _latest(ran: list[Epoch], changes: int) -> list[Epoch]:
-    """Return the last epochs that together have about so many base changes, and at least one."""
-    start, count = len(ran), 0
-    while start > 0 and (not changes or count < changes):
-        start -= 1
         count += len(ran[start].bases)
-    return ran[start:]
+        if _may_begin(ran, start, unshown):
+            found = start
+            if changes and count >= changes:
+                break
+    return ran[found:]
+
+
+def _may_begin(ran: list[Epoch], place: int, unshown: Iterable[str]) -> bool:
+    """Say whether views are known to have been right before an epoch: none stood still then."""
+    epoch, before = ran[place], ran[place - 1] if place else None
+    if before is None or before.number + 1 != epoch.number:
+        return not epoch.whole and not {*epoch.hidden}.difference(unshown)
+    return before.built or bool(before.unjudged) or not {*before.hidden}.difference(unshown)
 
 
 @dataclass(frozen=True, slots=True)

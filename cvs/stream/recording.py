@@ -1,8 +1,8 @@
 """The epoch log: what a pipeline did, written so that a crash loses nothing that mattered.
 
 Three records an epoch: *running* before its first request, *ran* after its last put (with every base row and
-view record that moved; *built* where views are not shown yet), *committed*
-after its commit. An epoch that was run twice stands there twice, with
+view record that moved, which views were shown as a whole and which stood still; *built* where views are not shown
+yet), *committed* after its commit. An epoch that was run twice stands there twice, with
 equal content, and the first *running* is when its effects may have begun to show. `certificates.py` turns
 these, with the base writers' own log, into the history that is judged.
 
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from io import FileIO
 from pathlib import Path
 
-from cvs.programs.epoch import Control
+from cvs.programs.epoch import LIVE, PUBLISHING, Control
 from cvs.programs.epoch_run import EpochResult
 from cvs.programs.stage_codec import Values, pack, unpack
 
@@ -55,11 +55,13 @@ class EpochLog:
             for table, moves in result.bases.items()
             for move in moves
         )
+        whole = tuple(sorted(result.rows))
         shown = tuple((table, it.key, it.now) for table, each in result.shown.items() for it in each)
+        hidden = sorted(view for view, it in control.pin.views.items() if it not in (LIVE, PUBLISHING))
         kind = BUILT if control.pin.building else RAN
-        if sum(result.rows.values()) > sum(len(it) for it in result.shown.values()):
+        if any(count > len(result.shown.get(view, ())) for view, count in result.rows.items()):
             kind = UNJUDGED  # because a history that begins with so many rows is not kept
-        self._write(kind, control.pin.incarnation, control.pin.epoch, bases, shown)
+        self._write(kind, control.pin.incarnation, control.pin.epoch, bases, shown, whole, tuple(hidden))
 
     def committed(self, control: Control) -> None:
         """Write that the epoch is committed; between two epochs is where one file ends and the next begins."""

@@ -20,6 +20,7 @@ from cvs.capture.node import NodeConnection
 from cvs.capture.runner import Capture
 from cvs.embedded.cluster import EmbeddedCluster
 from cvs.embedded.node import Node
+from cvs.embedded.processes import end_with_owner
 from cvs.errors import HistoryError
 
 pytestmark = pytest.mark.cluster
@@ -97,7 +98,7 @@ def test_kill_minus_9_of_capture_loses_nothing_and_segments_go(
     try:
         for pause in (0.0, 0.3, 1.0, 0.1):
             before = position()
-            with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+            with subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=end_with_owner) as process:
                 try:
                     wait(lambda: position() > before, "capture to come to work")  # noqa: B023
                     time.sleep(pause)

@@ -39,6 +39,21 @@ def test_a_killed_owner_takes_its_process_along(tmp_path: Path) -> None:
     assert guard.wait_end(10)
 
 
+def test_a_process_that_was_started_to_end_with_its_owner_does(tmp_path: Path) -> None:
+    """As sidecars that tests and the demonstration start, which are no owned processes: they need exit codes."""
+    script = (
+        "import subprocess, time; from cvs.embedded.processes import end_with_owner\n"
+        "print(subprocess.Popen(['sleep', '600'], preexec_fn=end_with_owner).pid, flush=True); time.sleep(600)"
+    )
+    owner = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    child = ProcessId.of(int(owner.stdout.readline()))
+    assert child is not None
+    owner.kill()
+    owner.communicate()
+    assert child.wait_end(10)
+
+
 def test_a_killed_owner_leaves_no_folder_behind_an_ended_process_does(tmp_path: Path) -> None:
     """What a killed test run would leave in memory for good; a node that merely ends keeps its data."""
     scratch = tmp_path / "scratch"

@@ -1,7 +1,7 @@
 """The shop and a pipeline in memory: writers' log, epoch log, and the history they make."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,14 @@ from cvs.model.cql_bytes import encode_cql
 from cvs.model.signature import Signature
 from cvs.plan.maintenance import Choices, maintenance_plan
 from cvs.plan.sql import parse_views
-from cvs.programs.epoch import Control, Pin
+from cvs.programs.epoch import PUBLISHING, Control, Pin
 from cvs.programs.epoch_run import Program, run_epoch
+from cvs.programs.epoch_whole import places, whole_step
 from cvs.programs.stage_bucket import ALL_RULES, Rules, drive
 from cvs.programs.stage_memory import MemoryDoor
 from cvs.stream.bases import base_reader, base_table, delta_input
-from cvs.stream.certificates import Assembler, epochs
+from cvs.stream.certificates import Assembler
+from cvs.stream.epochs import epochs
 from cvs.stream.recording import EpochLog
 
 COLUMNS = {
@@ -113,15 +115,28 @@ class MemoryShop:
             row |= {"quantity": chance.randrange(1, 9), "total": Decimal(chance.randrange(100, 5000)) / 100}
             self.put("orders", number, row)
 
-    def epoch(self, *, times: int = 1, rules: Rules = ALL_RULES) -> None:
-        """Run one epoch over what was written, as often as it is killed before its commit."""
+    def epoch(
+        self, *, times: int = 1, rules: Rules = ALL_RULES, views: Mapping[str, str] | None = None
+    ) -> None:
+        """Run one epoch over what was written, as often as it is killed before its commit; `views`: their phases."""
         self.epochs += 1
-        pin = Pin(epoch=self.epochs, first=self.epochs == 1, clock=1, clock_before=min(self.epochs - 1, 1))
+        pin = Pin(
+            epoch=self.epochs,
+            first=self.epochs == 1,
+            clock=1,
+            clock_before=min(self.epochs - 1, 1),
+            views=dict(views or {}),
+        )
         control = Control(signature=Signature(incarnation=1, version=self.epochs), pin=pin)
         for _ in range(times):
             self.log.running(control)
             changes = delta_input(self.pending, DEFINITIONS)[0]
             result = drive(run_epoch(self.program, pin, changes, rules=rules), self.door)
+            for it in self.program.publications:
+                if pin.views.get(it.publication.view) == PUBLISHING:
+                    whole = drive(whole_step(self.program, it, pin, places(self.program, it)), self.door)
+                    result.rows[it.publication.view] = whole.count
+                    result.show(it, whole.shown)
             self.log.ran(control, result)
         self.log.committed(control)
         self.pending.clear()

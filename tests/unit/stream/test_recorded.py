@@ -7,8 +7,9 @@ import pytest
 
 from cvs.checker.verdict import Verdict
 from cvs.errors import HistoryError
+from cvs.programs.epoch import LIVE, PAUSED, PUBLISHING
 from cvs.report.audit import judge_events
-from cvs.stream.certificates import Epoch, epochs
+from cvs.stream.epochs import Epoch, epochs
 from cvs.stream.recorded import Recorded, history_of, images_of
 from cvs.stream.shop import VIEWS
 from tests.unit.stream.memory_shop import MemoryShop
@@ -81,6 +82,48 @@ def test_an_epoch_that_is_half_put_counts_as_not_there(shop: MemoryShop) -> None
     before = ran(shop)
     shop.epoch()
     assert strong(history(shop, before[8:]))[Verdict.VIOLATED] == 0
+
+
+STOOD_STILL = ("views.orders_by_customer", "views.order_lines")
+
+
+def stand_still(shop: MemoryShop, *phases: str) -> None:
+    """One epoch a phase of two views; most orders go in the first, and with them whole groups."""
+    for number in sorted(shop.orders)[3:]:
+        shop.put("orders", number, None)
+        shop.orders.discard(number)
+    for phase in phases:
+        shop.write()
+        shop.epoch(views=dict.fromkeys(STOOD_STILL, phase))
+
+
+def test_a_view_that_stood_still_is_proved_strong_by_what_it_showed_afterwards(shop: MemoryShop) -> None:
+    """Nothing was absorbed while it stood still; shown as a whole, it has no row that it does not show (found: #7)."""
+    stand_still(shop, PAUSED, PAUSED)
+    still = history(shop, ran(shop))
+    assert (still.unshown, set(strong(still))) == (tuple(sorted(STOOD_STILL)), {Verdict.HOLDS})
+    stand_still(shop, PUBLISHING, LIVE)
+    everything = ran(shop)
+    assert (everything[-2].whole, everything[-3].hidden) == (still.unshown, still.unshown)
+    found = history(shop, everything)
+    assert (found.first, found.unshown, set(strong(found, budget=2_000))) == (1, (), {Verdict.HOLDS})
+    begun_still = history(shop, ran(shop)[21:])
+    assert (begun_still.first, set(strong(begun_still))) == (24, {Verdict.HOLDS})
+    images = images_of(shop.program, shop.door)
+    starts = {
+        history_of(shop.views, shop.plan.bases, ran(shop), images, run="", last=it).first
+        for it in range(1, 9)
+    }
+    assert starts == {21, 24}, "a view stood still before 22 and 23"
+
+
+def test_a_row_that_is_not_shown_again_is_refuted(shop: MemoryShop) -> None:
+    """A view is shown as a whole without one of its rows."""
+    stand_still(shop, PAUSED, PUBLISHING, LIVE)
+    kept = ran(shop)
+    lost = next(it for it in kept[-2].shown if it[0] == "views.orders_by_customer")
+    kept[-2].shown = tuple(it for it in kept[-2].shown if it != lost)
+    assert strong(history(shop, kept), budget=2_000, views=["views.orders_by_customer"])[Verdict.VIOLATED]
 
 
 def test_nothing_to_judge_is_said(shop: MemoryShop) -> None:
