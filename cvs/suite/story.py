@@ -18,7 +18,7 @@
 Steps are those of `simulate.world`; after the last one the world comes to rest without further faults.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -118,23 +118,28 @@ def _step(step: Step) -> str:
     return f"m{which} {kind}" if kind in KINDS_OF_MANAGER else f"{kind} {which}"
 
 
-def story_of(text: str, *, where: str = "story") -> Story:
-    """Read a story; a line that says nothing we know is refused with its number."""
-    told_of: dict[str, Any] = {name: [] for name in REPEATED}
+def lines_of(
+    text: str, read: Callable[[str], Iterable[tuple[str, Any]]], *, where: str, page: str
+) -> dict[str, list[Any]]:
+    """Read a text line by line into what it says under each name; a line that says nothing known is refused."""
+    told: dict[str, list[Any]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         try:
-            for name, value in _read(line.strip()):
-                if name in REPEATED:
-                    told_of[name].append(value)
-                else:
-                    told_of[name] = value
+            for name, value in read(line.strip()):
+                told.setdefault(name, []).append(value)
         except (ValueError, IndexError, msgspec.DecodeError) as mistake:
             raise HistoryError(
                 f"a story has no such line: {line!r} ({mistake})",
                 where=f"{where}:{number}",
-                next_step="see cvs/suite/README.md for the lines a story may have",
+                next_step=f"see {page} for the lines a story may have",
             ) from None
-    return _composed(told_of, where)
+    return told
+
+
+def story_of(text: str, *, where: str = "story") -> Story:
+    """Read a story; the last line counts where only one can."""
+    told = lines_of(text, _read, where=where, page="cvs/suite/README.md")
+    return _composed({name: said if name in REPEATED else said[-1] for name, said in told.items()}, where)
 
 
 def _composed(told_of: dict[str, Any], where: str) -> Story:
@@ -149,8 +154,8 @@ def _composed(told_of: dict[str, Any], where: str) -> Story:
     scenario = Scenario(
         program=variant.program,
         policy=variant.policy,
-        initial=tuple(told_of["initial"]),
-        writes=tuple(told_of["update"]),
+        initial=tuple(told_of.get("initial", ())),
+        writes=tuple(told_of.get("update", ())),
         managers=told_of.get("managers", 1),
         streams=told_of.get("streams", 1),
         flow_control=not told_of.get("unordered", False),
@@ -162,11 +167,11 @@ def _composed(told_of: dict[str, Any], where: str) -> Story:
         view=shape.name,
         program=variant.name,
         scenario=scenario,
-        schedule=tuple(told_of["step"]),
+        schedule=tuple(told_of.get("step", ())),
         record=told_of.get("record", Level.NOT_CONVERGED),
         whole=told_of.get("whole", Level.NOT_CONVERGED),
-        words=tuple(told_of["words"]),
-        without=tuple(told_of["without"]),
+        words=tuple(told_of.get("words", ())),
+        without=tuple(told_of.get("without", ())),
     )
 
 

@@ -22,7 +22,6 @@ from typing import Any
 
 import msgspec
 
-from cvs.errors import HistoryError
 from cvs.model.levels import Level
 from cvs.model.values import from_json, to_json
 from cvs.programs.machine import Key, Row
@@ -32,6 +31,7 @@ from cvs.simulate.hazards import epoch_world
 from cvs.simulate.scheduler import replayed_epochs
 from cvs.simulate.world import Step, Write
 from cvs.suite.judged import Judgement
+from cvs.suite.story import lines_of
 from cvs.suite.user_views import UserViews, judged_view, user_views
 
 KINDS = {"lose", "drop", "delay", "crash"}
@@ -147,40 +147,26 @@ def is_view_story(text: str) -> bool:
 
 def story_of(text: str, *, where: str = "story") -> ViewStory:
     """Read a story; a line that says nothing we know is refused with its number."""
-    told: dict[str, Any] = {name: [] for name in ("words", "sql", "without", "initial", "update", "step")}
-    told["expect"] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        try:
-            for name, value in _read(line.strip()):
-                if name == "expect":
-                    view, granularity, level = value
-                    told["expect"].setdefault(view, {})[granularity] = level
-                elif name in ("drivers", "changes", "alone"):
-                    told[name] = value
-                else:
-                    told[name].append(value)
-        except (ValueError, IndexError, msgspec.DecodeError) as mistake:
-            raise HistoryError(
-                f"a story has no such line: {line!r} ({mistake})",
-                where=f"{where}:{number}",
-                next_step="see cvs/suite/view_story.py for the lines a story of views may have",
-            ) from None
-    user = user_views("\n".join(told["sql"]))
+    told = lines_of(text, _read, where=where, page="cvs/suite/view_story.py")
+    expected: dict[str, dict[str, Level]] = {}
+    for view, granularity, level in told.get("expect", ()):
+        expected.setdefault(view, {})[granularity] = level
+    user = user_views("\n".join(told.get("sql", ())))
     scenario = EpochScenario(
         plan=user.plan,
-        initial=tuple(told["initial"]),
-        writes=tuple(told["update"]),
-        drivers=told.get("drivers", 2),
-        limit=told.get("changes", 4),
-        copies=not told.get("alone", False),
+        initial=tuple(told.get("initial", ())),
+        writes=tuple(told.get("update", ())),
+        drivers=told.get("drivers", (2,))[-1],
+        limit=told.get("changes", (4,))[-1],
+        copies="alone" not in told,
     )
     return ViewStory(
         user=user,
         scenario=scenario,
-        schedule=tuple(told["step"]),
-        without=tuple(told["without"]),
-        expected={view: (found["record"], found["view"]) for view, found in told["expect"].items()},
-        words=tuple(told["words"]),
+        schedule=tuple(told.get("step", ())),
+        without=tuple(told.get("without", ())),
+        expected={view: (found["record"], found["view"]) for view, found in expected.items()},
+        words=tuple(told.get("words", ())),
     )
 
 
