@@ -195,14 +195,16 @@ class Bench:
         going |= {self.capture} if capture else set()
         for process in [*self.pipelines.values(), self.capture]:
             number = signal.SIGCONT if process in going else signal.SIGSTOP
+            assert Path(f"/proc/{process}").exists(), self._said()
             for pid in tree(process):
-                try:
+                with suppress(ProcessLookupError):  # Spark's Python workers come and go
                     os.kill(pid, number)
-                except ProcessLookupError:  # Spark's Python workers come and go
-                    if pid == process:
-                        raise
         if mode in self.pipelines:
             self.wait_shown(mode)
+
+    def _said(self) -> str:
+        """The end of what every process said."""
+        return "\n".join(f"{log.name}: {log.read_text()[-1500:]}" for log in self.folder.glob("*.log"))
 
     def recovery(self, mode: str, rate: int) -> dict[str, float]:
         """Kill a pipeline with -9 under writers; seconds until it commits again, and until its lag is as before."""
@@ -215,7 +217,8 @@ class Bench:
             usual = statistics.median(self._lag(mode) for _ in range(20))
             settings = self.folder / f"{mode}.toml"
             for pid in tree(self.pipelines[mode]):
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             killed = time.time_ns() // 1000
             self.pipelines[mode] = self.start("run", "--settings", str(settings), log=f"{mode}-again.log")
             self.wait_shown(mode, killed)

@@ -14,7 +14,7 @@ from cvs.store.session import CassandraSession
 def read_control(session: CassandraSession, keyspace: str, *, serial: bool = False) -> Control:
     """Read the control row of the pipeline that keeps its state in a keyspace."""
     table = f"{quoted(keyspace)}.{CONTROL_TABLE}"
-    text = f"SELECT incarnation, epoch, chunk, last, row, image FROM {table} WHERE bucket = ?"
+    text = f"SELECT incarnation, epoch, chunk, last, row, stored FROM {table} WHERE bucket = ?"
     try:
         rows = session.execute(text, (CONTROL_BUCKET,), serial=serial)
     except InvalidRequest as refusal:

@@ -183,7 +183,7 @@ class ViewReader:
 
     def _bucket(self, request: ReadBucket) -> dict[bytes, StateRow]:
         """Read rows of a bucket; pages of several moments do no harm, since every row says its epoch."""
-        text = f"SELECT row, image FROM {request.table} WHERE bucket = ?"
+        text = f"SELECT row, stored FROM {request.table} WHERE bucket = ?"
         reads: list[tuple[str, tuple[Any, ...]]] = [
             (f"{text} AND row >= ? AND row < ?", (request.bucket, prefix, beyond(prefix)))
             for prefix in request.prefixes

@@ -46,7 +46,7 @@ STATE_COLUMNS: Typed = (
     ("chunk", "int"),
     ("last", "boolean"),
     ("row", "blob"),
-    ("image", "blob"),
+    ("stored", "blob"),
 )
 """A row's (now, epoch, alive, before, before_epoch, alive_before) are one cell: writing, promising, logging and reading
 it costs half of what six cells cost."""

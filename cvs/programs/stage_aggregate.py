@@ -5,12 +5,12 @@ of 0 is not an empty group (paper 001 algorithm 5 deletes it; we do not). Binary
 integers of the smallest float's size, with NaN and the infinities counted apart (H25), so the order in which
 rows come and go never shows.
 
-MIN, MAX and DISTINCT keep one row a value with its multiplicity beside the group's row, never reading the base
-(paper 001 algorithms 7-9 read it, and lose *strong*). The group's row also lists the few best values; only when
-the last listed one leaves are the group's values read again.
+MIN, MAX and DISTINCT keep a bag of the group's values beside the group's row, never reading the base (paper 001
+algorithms 7-9 read it, and lose *strong*). The group's row also lists the few best values; only when the last
+listed one leaves are the group's values read again.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,8 +20,9 @@ from cvs.model.identity import canonical
 from cvs.model.stages import AggregateStage
 from cvs.model.views import AggregateColumn, AggregateFunction
 from cvs.programs.stage_bag import Bag
-from cvs.programs.stage_bucket import Place, State
-from cvs.programs.stage_codec import Value, Values, framed, last_frame, pack, pack_key, picking, unpack
+from cvs.programs.stage_bucket import NeedsError, Place, State
+from cvs.programs.stage_cells import KeptBags
+from cvs.programs.stage_codec import Value, Values, framed, pack, pack_key, picking, unpack
 from cvs.programs.stage_numbers import Sums
 
 BEST_KEPT = 16
@@ -44,8 +45,13 @@ class _Kept:
         return self.column.distinct or self.column.function in EXTREMES
 
 
-_Values = dict[bytes, tuple[Value, int]]
-"""Key of a value's row -> the value, and how often it comes (goes, if negative)."""
+@dataclass(slots=True)
+class _Coming:
+    """What an epoch does to the values of one column in a group."""
+
+    root: bytes  # where they are kept
+    values: dict[bytes, Value] = field(default_factory=dict)
+    counts: dict[bytes, int] = field(default_factory=dict)  # how often each comes (goes, if negative)
 
 
 @dataclass(slots=True)
@@ -54,7 +60,7 @@ class _Moves:
 
     group: Values
     rows: list[tuple[Values, int]] = field(default_factory=list)
-    values: dict[int, _Values] = field(default_factory=dict)
+    values: dict[int, _Coming] = field(default_factory=dict)
 
 
 class AggregateCompute:
@@ -69,16 +75,24 @@ class AggregateCompute:
         self._kept = [_Kept(i, a, _place(a, columns)) for i, a in enumerate(stage.aggregates)]
         self._by_value = sorted({k.place for k in self._kept if k.by_value and k.place is not None})
         self._shown = _shown(stage)
+        self._bags = KeptBags()
 
     def __call__(self, state: State, changes: Bag, *, always: bool = False) -> Bag:
         """Carry the changes into the groups; `always` runs the one group of an ungrouped stage without any."""
         if changes.sorted is None:
             changes.sorted = self._groups(changes, always=always)
         groups: dict[bytes, _Moves] = changes.sorted
-        state.want(keys=self._keys(groups), prefixes=())
-        out = Bag()
+        coming = (values for moves in groups.values() for values in moves.values.values())
+        names = [self._group_prefix + framed(name) for name in groups]
+        self._bags.want(state, {it.root: it.counts for it in coming}, keys=names)
+        out, unread = Bag(), []
         for name in sorted(groups):
-            self._move(state, name, groups[name], out)
+            try:
+                self._move(state, name, groups[name], out)
+            except NeedsError as needs:  # of one group whose best values all left; others may need the same
+                unread.append(needs)
+        if unread:
+            raise NeedsError((k for it in unread for k in it.keys), (p for it in unread for p in it.prefixes))
         return out
 
     def _groups(self, changes: Bag, *, always: bool) -> dict[bytes, _Moves]:
@@ -97,23 +111,15 @@ class AggregateCompute:
                 moves.values[place] = self._by_values(name, place, moves.rows)
         return groups
 
-    def _by_values(self, group: bytes, place: int, rows: list[tuple[Values, int]]) -> _Values:
-        prefix = self._values_of(group, place)
-        found: _Values = {}
+    def _by_values(self, group: bytes, place: int, rows: list[tuple[Values, int]]) -> _Coming:
+        found = _Coming(self._value_prefix + framed(group, b"%d" % place))
         for row, count in rows:
             value = row[place]
             if value is not None:
-                at = prefix + framed(pack_key((value,)))
-                known = found.get(at)
-                found[at] = (canonical(value), count) if known is None else (known[0], known[1] + count)
+                name = pack_key((value,))
+                found.values[name] = canonical(value)
+                found.counts[name] = found.counts.get(name, 0) + count
         return found
-
-    def _keys(self, groups: Mapping[bytes, _Moves]) -> Iterable[bytes]:
-        """Return the rows of state that changes surely touch."""
-        for group, moves in groups.items():
-            yield self._group_prefix + framed(group)
-            for values in moves.values.values():
-                yield from values
 
     def contents(self, state: State) -> Bag:
         """Return the stage's rows as the state has them: what a snapshot reader needs."""
@@ -130,10 +136,6 @@ class AggregateCompute:
         group = pack_key(known[name] for name in self.stage.group)
         return Place(key=group, prefixes=(self._group_prefix + framed(group),))
 
-    def _values_of(self, group: bytes, place: int) -> bytes:
-        """Return the prefix of a column's values in a group: aggregates of one column share them."""
-        return self._value_prefix + framed(group, b"%d" % place)
-
     def _move(self, state: State, name: bytes, moves: _Moves, out: Bag) -> None:
         key = self._group_prefix + framed(name)
         stored = state.get(key)
@@ -146,13 +148,20 @@ class AggregateCompute:
             out.add(self._output(tuple(record)), -1)
         for _, count in moves.rows:
             record[1] += count
-        turns = {place: _turned(state, values) for place, values in moves.values.items()}
+        turns = {
+            place: [
+                (coming.values[name], step)
+                for name, step in self._bags.carry(state, coming.root, coming.counts)
+            ]
+            for place, coming in moves.values.items()
+        }
         for kept in self._kept:
             stood = record[2 + kept.number]
             if kept.place is None or not kept.by_value:
                 found = self._take(kept, stood, moves)
             elif kept.column.function in EXTREMES:
-                found = self._take_extreme(state, name, kept, stood, turns=turns[kept.place])
+                root = moves.values[kept.place].root
+                found = self._take_extreme(state, root, kept, stood, turns=turns[kept.place])
             else:
                 found = self._take_distinct(kept, stood, turns[kept.place])
             record[2 + kept.number] = found
@@ -179,7 +188,7 @@ class AggregateCompute:
         return sums.stored()
 
     def _take_extreme(
-        self, state: State, group: bytes, kept: _Kept, stored: Values, *, turns: list["_Turn"]
+        self, state: State, root: bytes, kept: _Kept, stored: Values, *, turns: list["_Turn"]
     ) -> Values:
         """Keep (number of different values, the best of them in order, whether these are all)."""
         different, best, complete = stored
@@ -188,9 +197,7 @@ class AggregateCompute:
         different += len(came) - len(went)
         kept_best = [value for value in best if not any(_same(value, w) for w in went)] if went else [*best]
         if different and not kept_best and not complete:
-            assert kept.place is not None
-            prefix = self._values_of(group, kept.place)
-            kept_best = [last_frame(key, prefix)[0] for key in state.under(prefix)]
+            kept_best = [unpack(packed)[0] for packed in self._bags.rows(state, root)]
             complete = True
         else:
             edge = kept_best[-1] if kept_best else None
@@ -218,20 +225,6 @@ class AggregateCompute:
 
 _Turn = tuple[Value, int]
 """A value that was not in its group and is now (1), or was and is not (-1)."""
-
-
-def _turned(state: State, values: _Values) -> list[_Turn]:
-    """Carry values into their rows; return those that came or went altogether."""
-    turns = []
-    for at, (value, count) in sorted(values.items()):
-        had = unpack(known)[0] if (known := state.get(at)) is not None else 0
-        has = had + count
-        assert has >= 0, "a value left a group more often than it came"
-        if count:
-            state.put(at, pack((has,)) if has else None)
-        if bool(has) != bool(had):
-            turns.append((value, 1 if has else -1))
-    return turns
 
 
 def _result(kept: _Kept, rows: int, stored: Values) -> Value:

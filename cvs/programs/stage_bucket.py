@@ -13,6 +13,10 @@ written (PROTOCOL section 2):
 
 A stage says what it needs by asking for it: a row it may not know yet raises `Needs`, and the machine reads
 that too, under the same signature, before it computes again.
+
+Rows that die are listed in a row of their own, and deleted by the bucket's next test-and-set, which is one of a later
+epoch: nobody needs their images then (PROTOCOL section 2, collection). So what lies in a bucket is what lives, and what
+died last, whatever came and went before.
 """
 
 from bisect import bisect_left, insort
@@ -29,6 +33,9 @@ from cvs.programs.stage_bag import Bag
 
 SENTINEL = b""
 """Key of the row every bucket begins with: a condition on a static looks for the first live row (H26)."""
+
+GRAVES = b"\x00"
+"""Key of the row that lists the rows which the last test-and-set let die; no key of a stage begins like it."""
 
 ATTEMPTS = 50
 
@@ -50,6 +57,8 @@ class StateRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 encode_state = msgspec.msgpack.Encoder().encode
 decode_state = msgspec.msgpack.Decoder(StateRow).decode
+_encode_keys = msgspec.msgpack.Encoder().encode
+_decode_keys = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,36 +210,34 @@ def run_bucket(
 ) -> BucketMachine:
     """Bring one bucket to `epoch` and return the changes of its stages' outputs, whatever happened before."""
     wanted, prefixes = _first_needs(compute)
-    everything = False
+    serial = False
     for _attempt in range(ATTEMPTS):
         ask = ReadBucket(
             table=table,
             bucket=bucket,
             keys=tuple(sorted(wanted)),
             prefixes=tuple(sorted(prefixes)),
-            everything=everything,
-            serial=everything,
+            serial=serial,
         )
         (found,) = yield [ask]
         _check_not_newer(found, incarnation, epoch, rules)
         here = found.signature.version == epoch and rules.signatures
-        if here and not everything:
-            everything = True  # because signature and rows must be of one commit: one SERIAL read (H28)
+        if here and not serial:
+            serial = True  # because signature and rows must be of one commit (H28)
             continue
-        state = State(
-            rows=_before(found.rows, epoch, rules), keys=wanted, prefixes=prefixes, everything=everything
-        )
+        state = State(rows=_before(found.rows, epoch, rules), keys=wanted, prefixes=prefixes)
         try:
             outputs = compute(state)
         except NeedsError as needs:
             wanted.update(needs.keys)
             prefixes.update(needs.prefixes)
             continue
+        dug = _bury(state)
         done = here and (found.signature.last or not rules.last_chunk_decides)
         if done:
             _check_written(found, state, epoch)
             return outputs
-        if (yield from _write(found, state, bucket_name=(table, bucket), epoch=epoch, rules=rules)):
+        if (yield from _write(found, state, dug, bucket_name=(table, bucket), epoch=epoch, rules=rules)):
             return outputs
     raise StaleDriverError(f"bucket {bucket} of {table} did not come to rest in {ATTEMPTS} attempts")
 
@@ -240,8 +247,20 @@ def _first_needs(compute: Compute) -> tuple[set[bytes], set[bytes]]:
     try:
         compute(State(rows={}, keys=set(), prefixes=set()))
     except NeedsError as needs:
-        return set(needs.keys), set(needs.prefixes)
-    return set(), set()
+        return {GRAVES, *needs.keys}, set(needs.prefixes)
+    return {GRAVES}, set()
+
+
+def _bury(state: State) -> tuple[bytes, ...]:
+    """List the rows that die in this epoch; return those that died before it and stay dead: they may go.
+
+    Computed from the state before and the changes alone, like the changes, so a replay lists and deletes the same.
+    """
+    listed = state.get(GRAVES)
+    dead = sorted(key for key, value in state.changed.items() if value is None)
+    if dead or listed is not None:
+        state.put(GRAVES, _encode_keys(dead) if dead else None)
+    return () if listed is None else tuple(key for key in _decode_keys(listed) if key not in state.changed)
 
 
 def _check_not_newer(found: BucketRead, incarnation: int, epoch: int, rules: Rules) -> None:
@@ -276,7 +295,13 @@ def _check_written(found: BucketRead, state: State, epoch: int) -> None:
 
 
 def _write(
-    found: BucketRead, state: State, *, bucket_name: tuple[str, int], epoch: int, rules: Rules
+    found: BucketRead,
+    state: State,
+    dug: tuple[bytes, ...],
+    *,
+    bucket_name: tuple[str, int],
+    epoch: int,
+    rules: Rules,
 ) -> Generator[list[ReadBucket | SetBucket], list[Any], bool]:
     """Write what is missing, chunk by chunk; False: read again."""
     table, bucket = bucket_name
@@ -292,7 +317,7 @@ def _write(
             expected=expected,
             new=new,
             puts=tuple((k, _row(found.rows.get(k), state.rows.get(k), v, epoch)) for k, v in chunks[number]),
-            deletes=_dead(found, state, epoch) if last else (),
+            deletes=dug if last else (),
         )
         (outcome,) = yield [request]
         if not applied(outcome):
@@ -326,17 +351,6 @@ def _row(stood: StateRow | None, before: bytes | None, value: bytes | None, epoc
     else:
         before_epoch = stood.before_epoch if stood.epoch == epoch else stood.epoch
     return StateRow(value or b"", epoch, value is not None, before or b"", before_epoch, before is not None)
-
-
-def _dead(found: BucketRead, state: State, epoch: int) -> tuple[bytes, ...]:
-    """Return rows that were dead before this epoch and stay so: nobody can need their images any more."""
-    return tuple(
-        sorted(
-            k
-            for k, row in found.rows.items()
-            if not row.alive and row.epoch < epoch and k not in state.changed and k != SENTINEL
-        )
-    )
 
 
 Machine = Generator[list[Any], list[Any], Any]

@@ -156,11 +156,6 @@ def framed(*parts: bytes) -> bytes:
     return joined
 
 
-def last_frame(data: bytes, prefix: bytes) -> Values:
-    """Return the values packed in the one part that follows a prefix."""
-    return _decode(data[len(prefix) + 4 :])
-
-
 def parent(frames: bytes) -> bytes:
     """Return all frames but the last."""
     at = last = 0

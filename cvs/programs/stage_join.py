@@ -17,7 +17,8 @@ from cvs.model.expressions import compile_predicate
 from cvs.model.stages import JoinStage
 from cvs.programs.stage_bag import Bag
 from cvs.programs.stage_bucket import Place, State
-from cvs.programs.stage_codec import Value, Values, framed, last_frame, pack, pack_key, picking, unpack
+from cvs.programs.stage_cells import KeptBags, rows_under
+from cvs.programs.stage_codec import Value, Values, framed, pack_key, picking, unpack
 
 Counted = list[tuple[Values, int]]
 Pair = Callable[[Values, Values], bool]
@@ -42,6 +43,7 @@ class JoinCompute:
         self._pair = self._predicate(left + right)
         both = {name: i for i, name in enumerate(left + right)}
         self._output = picking([both[name] for name, _ in stage.output])
+        self._kept = KeptBags()
 
     def join_key(self, side: int, row: Values) -> Values:
         """Return the values a row of a side (0 left, 1 right) joins on."""
@@ -53,7 +55,7 @@ class JoinCompute:
         if left.sorted is None or left.sorted is not right.sorted:
             left.sorted = right.sorted = self._touched(changes)
         touched: dict[bytes, _Touched] = left.sorted
-        state.want(keys=_keys(touched), prefixes=self._prefixes(touched))
+        self._kept.want(state, self._changed(touched), whole=self._whole(touched))
         out = Bag()
         for name in sorted(touched):
             self._move(state, name, touched[name], out)
@@ -69,15 +71,24 @@ class JoinCompute:
                 if it is None:
                     it = touched[name] = _Touched(None not in values)
                 it.moves[side].append((row, count))
-                it.keys[side].append(self._rows_of(side, name) + framed(packed))
+                it.counts[side][packed] = count
         return touched
+
+    def _changed(self, touched: dict[bytes, "_Touched"]) -> dict[bytes, dict[bytes, int]]:
+        """Return the sides whose rows change, value by value."""
+        return {
+            self._rows_of(side, name): counts
+            for name, it in touched.items()
+            for side, counts in enumerate(it.counts)
+            if counts
+        }
 
     def contents(self, state: State) -> Bag:
         """Return the join's rows as the state has them."""
         groups: dict[bytes, tuple[Counted, Counted]] = {}
         for side, prefix in enumerate(self._sides):
-            for key, value in state.under(prefix).items():
-                row, count = self._row_of(key, prefix), unpack(value)[0]
+            for packed, count in rows_under(state, prefix):
+                row = unpack(packed)
                 groups.setdefault(pack_key(self.join_key(side, row)), ([], []))[side].append((row, count))
         out = Bag()
         for left, right in groups.values():
@@ -101,7 +112,7 @@ class JoinCompute:
         kind = self.stage.kind
         return (not right and kind in LINEAR_IN_LEFT, not left and kind in LINEAR_IN_RIGHT)
 
-    def _prefixes(self, touched: dict[bytes, "_Touched"]) -> Iterable[bytes]:
+    def _whole(self, touched: dict[bytes, "_Touched"]) -> Iterable[bytes]:
         """Return the sides that must be read whole, value by value."""
         for name, it in touched.items():
             if not it.known:
@@ -123,19 +134,15 @@ class JoinCompute:
             self._join(self._side(state, 0, name), right, known, 1, out)
         else:
             self._join(self._side(state, 0, name), self._side(state, 1, name), known, -1, out)
-        for moves, keys in zip(it.moves, it.keys, strict=True):
-            _keep(state, moves, keys)
+        for side, counts in enumerate(it.counts):
+            if counts:
+                self._kept.carry(state, self._rows_of(side, name), counts)
         if known and not by_left and not by_right:
             self._join(self._side(state, 0, name), self._side(state, 1, name), known, 1, out)
 
     def _side(self, state: State, side: int, name: bytes) -> Counted:
-        prefix = self._rows_of(side, name)
-        return [(last_frame(key, prefix), unpack(value)[0]) for key, value in state.under(prefix).items()]
-
-    def _row_of(self, key: bytes, prefix: bytes) -> Values:
-        """Return the row that a key of a side ends in: prefix, the join value's frame, the row's."""
-        size = int.from_bytes(key[len(prefix) : len(prefix) + 4], "big")
-        return last_frame(key, key[: len(prefix) + 4 + size])
+        rows = self._kept.rows(state, self._rows_of(side, name))
+        return [(unpack(packed), count) for packed, count in rows.items()]
 
     def _join(self, left: Counted, right: Counted, known: bool, sign: int, out: Bag) -> None:
         """Add the join of some rows that share a join value (`known`: which is not null)."""
@@ -177,21 +184,8 @@ class JoinCompute:
 
 @dataclass(slots=True)
 class _Touched:
-    """What an epoch does under one join value: changes of both sides, and the keys of the rows they change."""
+    """What an epoch does under one join value: changes of both sides, as values and as bytes."""
 
     known: bool  # the value has no null, so its rows can meet
     moves: tuple[Counted, Counted] = field(default_factory=lambda: ([], []))
-    keys: tuple[list[bytes], list[bytes]] = field(default_factory=lambda: ([], []))
-
-
-def _keys(touched: dict[bytes, _Touched]) -> Iterable[bytes]:
-    """Return the rows of state that changes surely touch."""
-    return (key for it in touched.values() for keys in it.keys for key in keys)
-
-
-def _keep(state: State, moves: Counted, keys: list[bytes]) -> None:
-    for (_, count), key in zip(moves, keys, strict=True):
-        stored = state.get(key)
-        has = (unpack(stored)[0] if stored is not None else 0) + count
-        assert has >= 0, "a row left a join more often than it came"
-        state.put(key, pack((has,)) if has else None)
+    counts: tuple[dict[bytes, int], dict[bytes, int]] = field(default_factory=lambda: ({}, {}))

@@ -6,6 +6,7 @@ from cvs.report.explain import shown_key
 
 Document = dict[str, Any]
 TITLES = {"record": "by view record", "view": "by whole view", "snapshots": "by snapshot"}
+EXCLUDED_TOLD = 5
 _MARKS = {"holds": "holds", "violated": "VIOLATED", "undecided": "undecided"}
 
 
@@ -31,6 +32,7 @@ def screen(document: Document, *, paths: str, finding: str | None = None) -> str
         longest = max(w["nanoseconds"] for w in windows)
         lines.append(f"  {len(windows)} torn windows, the longest {longest / 1e6:,.3f} ms.")
     lines += [""] if news or windows else []
+    lines += _excluded(document.get("excluded", []))
     worst = _worst_property(document)
     details = f"cvs audit {paths} --finding {worst}" if worst and not finding else f"cvs audit {paths} --json"
     lines.append(f"  Details:  {details}        Picture:  cvs report {paths}")
@@ -43,6 +45,19 @@ def _head(document: Document) -> str:
         f"{document['seconds']:,.3f} s"
     )
     return f"run {document['run']}   {parts}   base time-line: {document['reference']}"
+
+
+def _excluded(entries: list[Document]) -> list[str]:
+    """Name what is in quarantine: it is in no view, and no view was judged by it."""
+    if not entries:
+        return []
+    told = [f"    {it['source']}  {it['key']}: {it['reason']}" for it in entries[:EXCLUDED_TOLD]]
+    more = (
+        [f"    and {len(entries) - EXCLUDED_TOLD:,} more: cvs quarantine"]
+        if len(entries) > EXCLUDED_TOLD
+        else []
+    )
+    return [f"  Not judged, because in quarantine: {len(entries):,} rows", *told, *more, ""]
 
 
 def _granularity(granularity: Document) -> list[str]:

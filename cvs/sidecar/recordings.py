@@ -10,6 +10,7 @@ from cvs.report.audit import audit_events
 from cvs.report.summary import Document
 from cvs.sidecar.settings import Settings
 from cvs.sidecar.views import opened_views
+from cvs.stream.quarantine import quarantined
 from cvs.stream.recorded import Recorded, recorded, recording_files
 
 LAST = 1000
@@ -49,7 +50,10 @@ def history_of_recording(settings: Settings, folders: Iterable[Path], *, last: i
 def judged_recording(
     settings: Settings, folders: Iterable[Path], *, last: int, **options: Any
 ) -> tuple[Document, Judgement, Recorded]:
-    """Judge what a sidecar recorded, by the base time-line that it absorbed: it knows no other."""
+    """Judge what a sidecar recorded, by the base time-line that it absorbed: it knows no other.
+
+    What is in quarantine contributes nothing to views nor to what they are judged by (H24): the document names it.
+    """
     folders = list(folders)
     found = history_of_recording(settings, folders, last=last)
     files = [
@@ -61,7 +65,11 @@ def judged_recording(
         }
         for folder in folders
     ]
-    return *audit_events(found.events, files=files, **{**options, "reference": "absorbed"}), found
+    document, judgement = audit_events(found.events, files=files, **{**options, "reference": "absorbed"})
+    with opened_views(settings) as views:
+        entries = quarantined(views.session, settings.views.state_keyspace, found.incarnation)
+    document["excluded"] = [{"source": it.source, "key": it.key, "reason": it.reason} for it in entries]
+    return document, judgement, found
 
 
 def note_levels(settings: Settings, levels: Mapping[str, str], found: Recorded) -> None:

@@ -16,7 +16,7 @@ from cvs.model.outcome import APPLIED, OutcomeKind
 from cvs.programs.delta import NOTHING, decode_row, encode_stored
 from cvs.programs.epoch import CONTROL_TABLE, Control, Pin, commit, pin_next, read_control
 from cvs.programs.machine import Key, Row
-from cvs.programs.stage_bucket import ReadBucket, SetBucket
+from cvs.programs.stage_bucket import GRAVES, ReadBucket, SetBucket
 from cvs.programs.stage_delta import DeltaInput, PutImages, split
 from cvs.programs.stage_memory import MemoryDoor
 from cvs.programs.stage_publish import PutRows
@@ -332,7 +332,10 @@ def forgettable(door: MemoryDoor) -> list[tuple[str, int]]:
         place
         for place in sorted(door.signatures)
         if place[0] != CONTROL_TABLE
-        and all(not row.alive and row.epoch <= committed for row in door.rows[place].values())
+        and all(
+            key == GRAVES or (not row.alive and row.epoch <= committed)
+            for key, row in door.rows[place].items()
+        )
     ]
 
 

@@ -6,12 +6,13 @@ refused is unknown, and the machine resolves it by a SERIAL read.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain, islice
 from typing import Any
 
-from cassandra import ConsistencyLevel, InvalidRequest, Unauthorized
+from cassandra import ConsistencyLevel, InvalidRequest, ReadFailure, Unauthorized
 from cassandra.concurrent import execute_concurrent
 from cassandra.query import BatchStatement, BatchType
 
@@ -36,12 +37,13 @@ SPARE_ROWS = 20
 ROWS_A_PUT = 100
 BYTES_A_PUT = 48 * 1024
 """Cassandra warns of a batch above 64 KiB and refuses one above 640 KiB."""
+PUTS_PACKED = 500
 PARTITIONS_A_PUT = 10
 """Cassandra warns of an unlogged batch over more partitions than this."""
 PUT_TRIES = 60
 TRY_SECONDS = 0.5
 SIGNATURE = "incarnation, epoch, chunk, last"
-READ = f"SELECT {SIGNATURE}, row, image FROM"
+READ = f"SELECT {SIGNATURE}, row, stored FROM"
 
 Statement = tuple[Any, Any]
 Span = tuple[bytes, ...]
@@ -110,8 +112,8 @@ class CassandraDoor:
             return [_outcome(it) for it in self._all([self._set(r) for r in requests])]
         if kind is ReadImages:
             return self._read_images(requests)
-        puts = [put for r in requests for put in (self._images(r) if kind is PutImages else self._rows(r))]
-        self._repeated(list(self._packed(puts)))
+        puts = [self._images(r) if kind is PutImages else self._rows(r) for r in requests]
+        self._repeated(self._packed(chain.from_iterable(puts)))
         return [None] * len(requests)
 
     def _read_buckets(self, requests: list[ReadBucket]) -> list[BucketRead]:
@@ -125,11 +127,11 @@ class CassandraDoor:
         ]
         while reads:
             wide: list[tuple[int, Span]] = []
-            for (i, span, _), rows in zip(reads, self._repeated([s for _, _, s in reads]), strict=True):
-                if len(span) > 1 and len(rows) >= SPARE_ROWS * len(span):
-                    wide += [
-                        (i, (prefix,)) for prefix in span
-                    ]  # because too much lies between what was asked for
+            several = {at for at, (_, span, _) in enumerate(reads) if len(span) > 1}
+            read = self._repeated([s for _, _, s in reads], may_fail=several)
+            for at, ((i, span, _), rows) in enumerate(zip(reads, read, strict=True)):
+                if at in several and (rows is None or len(rows) >= SPARE_ROWS * len(span)):
+                    wide += [(i, (prefix,)) for prefix in span]  # because too much lies between them
                 else:
                     found[i].extend(rows)
             reads = [(i, span, self._span(requests[i], span)) for i, span in wide]
@@ -180,7 +182,7 @@ class CassandraDoor:
             "IF incarnation = ? AND epoch = ? AND chunk = ? AND last = ?"
         )
         batch.add(condition, (*request.new.scalars, request.bucket, *request.expected.scalars))
-        put = self._session.prepared(f"INSERT INTO {table} (bucket, row, image) VALUES (?, ?, ?)")
+        put = self._session.prepared(f"INSERT INTO {table} (bucket, row, stored) VALUES (?, ?, ?)")
         for key, row in request.puts:
             batch.add(put, (request.bucket, key, encode_state(row)))
         delete = (
@@ -211,14 +213,15 @@ class CassandraDoor:
             answers[index].update(rows)
         return answers
 
-    def _images(self, request: PutImages) -> Iterable[Any]:
+    def _images(self, request: PutImages) -> Iterator[Any]:
+        """Return puts that are bound one by one; their statement is prepared now, by the thread that may wait."""
         put = self._session.prepared(
             f"INSERT INTO {self._keyspace}.{request.table} (bucket, base_key, image) VALUES (?, ?, ?) USING TIMESTAMP ?"
         )
-        for key, image in request.images:
-            yield put.bind((request.bucket, key, image, request.write_time))
+        return (put.bind((request.bucket, key, image, request.write_time)) for key, image in request.images)
 
-    def _rows(self, request: PutRows) -> Iterable[Any]:
+    def _rows(self, request: PutRows) -> Iterator[Any]:
+        """Return puts and deletes in the same way."""
         publication = self._publications[request.publication]
         names = [name for name, _ in publication.columns]
         columns = ", ".join(quoted(name) for name in names)
@@ -228,63 +231,90 @@ class CassandraDoor:
         where = " AND ".join(f"{quoted(name)} = ?" for name in publication.key)
         delete = self._session.prepared(f"DELETE FROM {table} USING TIMESTAMP ? WHERE {where}")
         natives = [_native(kind) for _, kind in publication.columns]
-        for row in request.puts:
-            values = [make(value) for make, value in zip(natives, row, strict=True)]
-            yield put.bind((*values, request.write_time))
         of_key = [natives[names.index(name)] for name in publication.key]
-        for key in request.deletes:
-            values = [make(value) for make, value in zip(of_key, key, strict=True)]
-            yield delete.bind((request.write_time, *values))
+        at = request.write_time
+        puts = ((*_made(natives, row), at) for row in request.puts)
+        deletes = ((at, *_made(of_key, key)) for key in request.deletes)
+        return chain(map(put.bind, puts), map(delete.bind, deletes))
 
     def _packed(self, puts: Iterable[Any]) -> Iterable[Statement]:
-        """Pack bound puts into few statements: by replicas, whole partitions side by side."""
+        """Pack puts into few statements: by replicas, whole partitions side by side.
+
+        Some at a time, each bound when its turn comes: what was packed first is written while the rest is bound.
+        """
         metadata = self._session.driver.cluster.metadata
         alone = len(metadata.all_hosts()) == 1
-        homes: dict[Any, dict[bytes, list[Any]]] = {}
-        for put in puts:
-            partition = put.routing_key
-            home = None if alone else tuple(metadata.get_replicas(put.keyspace, partition))
-            homes.setdefault(home, {}).setdefault(partition, []).append(put)
-        for partitions in homes.values():
-            yield from map(_together, _batches(partitions.values()))
+        coming = iter(puts)
+        while some := list(islice(coming, PUTS_PACKED)):
+            homes: dict[Any, dict[bytes, list[Any]]] = {}
+            for put in some:
+                partition = put.routing_key
+                home = None if alone else tuple(metadata.get_replicas(put.keyspace, partition))
+                homes.setdefault(home, {}).setdefault(partition, []).append(put)
+            for partitions in homes.values():
+                yield from map(_together, _batches(partitions.values()))
 
     def _bound(self, text: str, values: Values, level: int = ConsistencyLevel.QUORUM) -> Statement:
         statement = self._session.prepared(text).bind(values)
         statement.consistency_level = level
         return (statement, None)
 
-    def _all(self, statements: list[Statement]) -> list[Any]:
+    def _all(self, statements: Iterable[Statement]) -> list[Any]:
         """Send statements; return each one's rows, or the exception it ended in."""
         done = execute_concurrent(
             self._session.driver, statements, concurrency=IN_FLIGHT, raise_on_first_error=False
         )
         return [_rows_of(it.result_or_exc) for it in done]
 
-    def _repeated(self, statements: list[Statement]) -> list[Any]:
-        """Send reads and puts until each is answered: both mean the same however often they are sent."""
-        answers: list[Any] = [None] * len(statements)
-        waiting = list(range(len(statements)))
+    def _repeated(self, statements: Iterable[Statement], *, may_fail: Container[int] = ()) -> list[Any]:
+        """Send reads and puts until each is answered: both mean the same however often they are sent.
+
+        `may_fail`: reads that are answered by None when Cassandra gives up on them, as on too many tombstones.
+        """
+        sent = _Sent()
+        answers = self._all(sent.each(statements))
+        if sent.failure is not None:
+            raise sent.failure
+        waiting: Iterable[int] = range(len(answers))
         for _ in range(PUT_TRIES):
-            if not waiting:
-                return answers
             again = []
-            for index, answer in zip(waiting, self._all([statements[i] for i in waiting]), strict=True):
+            for index in waiting:
+                answer = answers[index]
                 if isinstance(answer, InvalidRequest | Unauthorized):
                     raise StoreError(f"the cluster refuses a statement: {answer}") from answer
-                if isinstance(answer, Exception):
+                if isinstance(answer, ReadFailure) and index in may_fail:
+                    answers[index] = None
+                elif isinstance(answer, Exception):
                     again.append(index)
                     failure = answer
-                else:
-                    answers[index] = answer
+            if not again:
+                return answers
             waiting = again
-            if waiting:
-                time.sleep(TRY_SECONDS)
-                self.check()
-        if not waiting:
-            return answers
+            time.sleep(TRY_SECONDS)
+            self.check()
+            for index, answer in zip(
+                again, self._all([sent.statements[index] for index in again]), strict=True
+            ):
+                answers[index] = answer
         raise StoreError(
             f"the cluster does not answer: {failure}", next_step="see that a quorum of its nodes is up"
         )
+
+
+@dataclass(slots=True)
+class _Sent:
+    """Statements made one by one while others are on their way; what fails in making them is for who waits."""
+
+    statements: list[Statement] = field(default_factory=list)
+    failure: Exception | None = None
+
+    def each(self, statements: Iterable[Statement]) -> Iterator[Statement]:
+        try:
+            for statement in statements:
+                self.statements.append(statement)
+                yield statement
+        except Exception as failure:  # noqa: BLE001 -- because the driver's thread that asks would swallow it
+            self.failure = failure
 
 
 def spans(prefixes: Iterable[bytes]) -> list[Span]:
@@ -305,6 +335,10 @@ def _native(kind: str) -> Callable[[Any], Any]:
     """Return what turns a canonical value into what the driver takes; most types need nothing."""
     cql = parse_type(kind)
     return partial(native, cql) if cql.parts or cql.name == "inet" else _same
+
+
+def _made(natives: list[Callable[[Any], Any]], values: Values) -> Iterator[Any]:
+    return (make(value) for make, value in zip(natives, values, strict=True))
 
 
 def _same(value: Any) -> Any:

@@ -119,7 +119,7 @@ def create(
     if build:
         views = {publication.view: BUILDING for publication in plan.publications}
         pin = Pin(epoch=before, incarnation=names.incarnation, build=build, views=views)
-        put = f"INSERT INTO {control} (bucket, row, image) VALUES (?, ?, ?) "
+        put = f"INSERT INTO {control} (bucket, row, stored) VALUES (?, ?, ?) "
         row = StateRow(now=encode_pin(pin), epoch=before, alive=True)
         values = (names.building_bucket, PIN_ROW, encode_state(row))
         # because of two that were never begun the later counts; seconds are older than every ballot's microseconds

@@ -4,7 +4,7 @@ from typing import Any
 
 from cvs.programs.delta import decode_row
 from cvs.programs.epoch import CONTROL_BUCKET, CONTROL_TABLE, control_of
-from cvs.programs.stage_bucket import BucketRead, State
+from cvs.programs.stage_bucket import GRAVES, BucketRead, State
 from cvs.programs.stage_codec import bucket_of, pack, pack_key, unpack
 from cvs.programs.stage_delta import split
 from cvs.programs.stage_memory import MemoryDoor
@@ -103,7 +103,7 @@ def _bucket(world: EpochWorld, door: MemoryDoor, bucket: str) -> dict[str, int]:
     return {
         "signature": max(version - FIRST, 0),
         "now": value({key: row.now for key, row in rows.items() if row.alive}),
-        "epoch": max([row.epoch - FIRST for row in rows.values()], default=0),
+        "epoch": max([row.epoch - FIRST for key, row in rows.items() if key != GRAVES], default=0),
         "before": value({key: row.before for key, row in rows.items() if row.alive_before}),
     }
 

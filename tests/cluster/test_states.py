@@ -115,11 +115,20 @@ def a_row_that_cannot_be_shown(operator: Operator, session: CassandraSession) ->
     assert entry["source"] == "yard_views.places"
     assert "more than 65,000 bytes" in entry["reason"]
     assert "1 rows in quarantine" in operator.cvs("quarantine")
+    the_judge_names_what_was_excluded(operator, entry)
     assert shown(session, "places") == [("barn", 3), ("shed", 1)]
     session.execute("UPDATE yard.goods SET place = 'loft' WHERE id = 2")
     live(operator, "places")
     assert operator.cvs("quarantine", "--json") == []
     assert ("loft", 2) in shown(session, "places")
+
+
+def the_judge_names_what_was_excluded(operator: Operator, entry: dict[str, Any]) -> None:
+    """An audit that passes says what it did not look at."""
+    runs = str(operator.folder / "runs")
+    found = operator.cvs("audit", runs, "--json")["excluded"]
+    assert found == [{name: entry[name] for name in ("source", "key", "reason")}]
+    assert "in quarantine: 1 rows" in operator.cvs("audit", runs)
 
 
 def truncated_and_no_write_follows(operator: Operator, session: CassandraSession) -> None:

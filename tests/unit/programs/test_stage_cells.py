@@ -1,0 +1,151 @@
+"""Kept bags: what was carried in is there, state is as small as what lives, who computes again writes the same."""
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from cvs.programs import stage_bucket, stage_cells
+from cvs.programs.stage_bucket import GRAVES, NeedsError, State
+from cvs.programs.stage_cells import MOST, KeptBags, rows_under
+from cvs.programs.stage_codec import framed
+from tests.unit.programs.epoch_cases import CASES
+from tests.unit.programs.epoch_world import Case, World
+
+ROOT = framed(b"0", b"l") + framed(b"value")
+
+
+class Kept:
+    """One bag over rows of state, read as a bucket's machine reads: what was asked for, and nothing else."""
+
+    def __init__(self) -> None:
+        self.rows: dict[bytes, bytes] = {}
+        self.bags = KeptBags()
+        self.rounds = 0
+        self.read = 0
+
+    def carry(self, counts: dict[bytes, int], bags: KeptBags | None = None) -> dict[bytes, bytes | None]:
+        keys: set[bytes] = set()
+        prefixes: set[bytes] = set()
+        bags = bags or self.bags
+        self.rounds = 0
+        while True:
+            known = {k: v for k, v in self.rows.items() if k in keys or any(map(k.startswith, prefixes))}
+            state = State(rows=known, keys=keys, prefixes=prefixes)
+            try:
+                bags.want(state, {ROOT: counts})
+                bags.carry(state, ROOT, counts)
+            except NeedsError as needs:
+                self.rounds += 1
+                keys.update(needs.keys)
+                prefixes.update(needs.prefixes)
+                continue
+            self.read = len(known)
+            return dict(state.changed)
+
+    def change(self, counts: dict[bytes, int]) -> None:
+        for key, value in self.carry(counts).items():
+            if value is None:
+                self.rows.pop(key)  # a row that was never there cannot die
+            else:
+                self.rows[key] = value
+
+    def content(self) -> Counter[bytes]:
+        state = State(rows=self.rows, keys=set(), prefixes=set(), everything=True)
+        assert dict(rows_under(state, framed(b"0", b"l"))) == self.bags.rows(state, ROOT)
+        return Counter(self.bags.rows(state, ROOT))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_bag_grows_and_falls_and_keeps_what_was_carried_in(seed: int) -> None:
+    chance, kept, truth = random.Random(seed), Kept(), Counter[bytes]()
+    for target in (10, 300, 30, 800, 100, 0):
+        while len(truth) != target:
+            counts, there = Counter[bytes](), list(truth)
+            for _ in range(min(abs(target - len(truth)), chance.choice((5, 40, 300)))):
+                grow = len(truth) < target
+                if grow or chance.random() < 0.1:
+                    counts[b"row %d" % chance.randrange(10_000)] += 1
+                elif truth:
+                    row = chance.choice(there)
+                    counts[row] -= truth[row] + counts[row]
+            again = kept.carry(dict(counts), KeptBags())  # a process that remembers nothing
+            assert again == kept.carry(dict(counts))
+            kept.change(dict(counts))
+            truth.update(counts)
+            truth += Counter()  # what comes to nothing is not there
+            assert kept.content() == truth
+            assert len(kept.rows) <= 1 + len(truth), "there are never more rows of state than rows"
+            assert len(truth) <= MOST or len(kept.rows) <= 1 + len(truth) // 4
+    assert kept.rows == {}, "of nothing nothing is left"
+
+
+def test_a_change_of_a_large_bag_reads_and_writes_little() -> None:
+    kept = Kept()
+    kept.change({b"row %d" % number: 1 for number in range(5_000)})
+    assert len(kept.rows) > 500
+    changed = kept.carry({b"row 7": -1, b"row 5000": 1})
+    assert kept.rounds == 1, "how many cells there were is remembered, so all is asked for at once"
+    assert len(changed) <= 3
+    assert kept.read <= 3
+
+
+def test_a_row_cannot_leave_more_often_than_it_came() -> None:
+    kept = Kept()
+    kept.change({b"row": 2})
+    with pytest.raises(AssertionError, match="more often"):
+        kept.change({b"row": -3})
+
+
+EACH = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+def churning(case: Case, *, epochs: int = 40) -> World:
+    """A few base rows whose values are new again and again."""
+    values = {
+        table: {
+            column: tuple(range(10_000)) if column == "total" else them for column, them in columns.items()
+        }
+        for table, columns in case.values.items()
+    }
+    world = World(replace(case, values=values), random.Random(3))
+    for _ in range(epochs):
+        for _ in range(4):
+            world.write()
+        world.epoch()
+        assert world.shown() == world.expected()
+    return world
+
+
+def state_rows(world: World) -> list[dict[bytes, stage_bucket.StateRow]]:
+    return [rows for (table, _), rows in world.door.rows.items() if table != "control"]
+
+
+@EACH
+def test_state_under_churn_is_what_lives_and_what_died_last(case: Case) -> None:
+    world = churning(case)
+    for rows in state_rows(world):
+        listed = rows[GRAVES].now if GRAVES in rows else b""
+        dead = [key for key, row in rows.items() if not row.alive and key != GRAVES]
+        assert all(key in listed for key in dead), "a dead row that no test-and-set will delete"
+
+
+def test_without_collection_dead_rows_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    top = next(case for case in CASES if case.name == "top")
+    kept = sum(map(len, state_rows(churning(top))))
+    monkeypatch.setattr(stage_bucket, "_bury", lambda _state: ())
+    assert sum(map(len, state_rows(churning(top)))) > 2 * kept
+
+
+@EACH
+@pytest.mark.parametrize("seed", range(2))
+def test_crashes_and_zombies_change_nothing_when_bags_are_in_cells(
+    case: Case, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `test_epoch_views` says, with bags so small that they are spread, and gathered, all the time."""
+    from tests.unit.programs.test_epoch_views import test_crashes_replays_and_zombies_change_nothing
+
+    for name, size in (("MOST", 1), ("FIT", 1), ("FEWEST", 1), ("INLINE", 1)):
+        monkeypatch.setattr(stage_cells, name, size)
+    test_crashes_replays_and_zombies_change_nothing(case, seed)
