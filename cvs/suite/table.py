@@ -95,7 +95,7 @@ def _random(cell: Cell, seed: int) -> Random:
 def examined(cell: Cell, *, runs: int, seed: int = 0) -> Examined:
     """Run a cell so many times and keep the lowest levels seen."""
     record = view = (Level.COMPLETE, seed)
-    known: Known = {}
+    known = Known()
     for number in range(seed, seed + runs):
         _, _, judgement = one_run(cell, number, known)
         if judgement.record.rank < record[0].rank:
