@@ -4,12 +4,13 @@ import importlib
 import pkgutil
 import sys
 import traceback
+from io import TextIOWrapper
 from pathlib import Path
 
 import click
 
 from cvs.cli.output import print_error
-from cvs.errors import EXIT_CODE_MEANINGS, CvsError, ExitCode, SpecificationError
+from cvs.errors import EXIT_CODE_MEANINGS, CvsError, ExitCode, MissingEnvironmentError, SpecificationError
 from cvs.version import VERSION
 
 NOT_COMMANDS = {"output", "options", "waiting"}
@@ -61,6 +62,16 @@ def run(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return ExitCode.MET
+    except (
+        OSError
+    ) as refusal:  # a full disk, a file that may not be read: the machine's, whatever command met it
+        what = f"the system refused: {refusal.strerror or refusal}"
+        place = str(refusal.filename or _innermost_place(refusal))
+        print_error(MissingEnvironmentError(what, where=place))
+        return ExitCode.ENVIRONMENT
+    except MemoryError:
+        print_error(MissingEnvironmentError("this needs more memory than there is"))
+        return ExitCode.ENVIRONMENT
     except Exception as fault:  # noqa: BLE001 -- because a traceback is never the answer to a user
         print_error(
             CvsError(
@@ -80,4 +91,7 @@ def _innermost_place(fault: BaseException) -> str:
 
 def main() -> None:
     """Enter from the shell."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal that cannot show a character shows a question mark
+            stream.reconfigure(errors="replace")
     sys.exit(run())

@@ -5,6 +5,7 @@ stdout is the answer, stderr is talk. `NO_COLOR` is honoured by rich; nothing mo
 
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import click
@@ -45,8 +46,9 @@ def print_error(error: CvsError) -> None:
     """Print what, where, what to do next: on stderr, or as an envelope on stdout under `--json`."""
     if "--json" in sys.argv[1:]:
         body = {"what": error.what, "where": error.where, "next": error.next_step}
-        _write_envelope(" ".join(sys.argv[1:2]), error.exit_code, {"error": body})
-        return
+        with suppress(OSError):  # stdout itself may be what is full: then stderr says it
+            _write_envelope(" ".join(sys.argv[1:2]), error.exit_code, {"error": body})
+            return
     lines = [f"error: {error.what}"]
     lines += [f"  where: {error.where}"] if error.where else []
     lines += [f"  next:  {error.next_step}"] if error.next_step else []

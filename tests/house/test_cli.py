@@ -1,16 +1,20 @@
 """Each command has help with an example, and every failure is one message with a documented exit code."""
 
 import json
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 
 from cvs.cli import Rooms, group, run
 from cvs.errors import EXIT_CODE_MEANINGS, ExitCode
+from cvs.history.codec import history_bytes
 from tests.house.tidy import ROOT
+from tests.unit.history.test_codec import small_history
 
 ROOMS = group
 assert isinstance(ROOMS, Rooms)
@@ -57,3 +61,40 @@ def test_errors_are_an_envelope_under_json() -> None:
     )
     body = json.loads(done.stdout)
     assert (done.returncode, body["exit_code"], set(body["error"])) == (2, 2, {"what", "where", "next"})
+
+
+@pytest.mark.parametrize("words", [("suite", "--table"), ("suite", "--table", "--json")])
+def test_a_full_disk_under_the_answer_is_said(words: tuple[str, ...]) -> None:
+    """What cannot be written is the machine's fault, in one line and without a traceback."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "cvs", *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == ExitCode.ENVIRONMENT
+    assert done.stderr.startswith("error: the system refused: No space left on device")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_file_that_may_not_be_read_is_the_machines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(**_: object) -> None:
+        raise PermissionError(13, "Permission denied", "/run/secret")
+
+    monkeypatch.setattr("cvs.cli.group.main", refuse)
+    assert run(["audit", "x"]) == ExitCode.ENVIRONMENT
+    assert "Permission denied\n  where: /run/secret" in capsys.readouterr().err
+
+
+def test_a_terminal_without_unicode_is_served(tmp_path: Path) -> None:
+    """What it cannot show becomes a question mark, not a failure."""
+    (tmp_path / "run.ndjson").write_bytes(history_bytes(small_history("m1")))
+    done = subprocess.run(
+        [sys.executable, "-m", "cvs", "audit", str(tmp_path / "run.ndjson")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert done.returncode == ExitCode.MET, done.stderr
+    assert "1 processes ? " in done.stdout
