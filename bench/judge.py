@@ -17,82 +17,25 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
-import pyarrow.parquet as pq
+from bench_judge.certified import write_lines, write_parquet
+from bench_judge.plot import drawn
 
 from cvs.checker.columns import chains
 from cvs.checker.foreign import parse
 from cvs.checker.search import linearizable
 from cvs.checker.verdict import worst
-from cvs.history import events as ev
-from cvs.history import parquet
-from cvs.history.codec import events_of_block
-from cvs.history.columns import NONE, Operations, blocks_of
-from cvs.model.definitions import definition_to_json
-from cvs.model.expressions import Column
-from cvs.model.views import Aggregate, AggregateColumn, AggregateFunction, Named, Scan, ViewDefinition
+from cvs.history.columns import Operations
+from cvs.history.packing import NONE
 
 HERE = Path(__file__).resolve().parent
 BESIDE = HERE.parents[1] / "shared" / "histories" / "porcupine"
 LOGS = BESIDE if BESIDE.exists() else HERE.parent / "tests" / "histories" / "porcupine"
-ENCODE = msgspec.json.Encoder().encode
-SUM = ViewDefinition(
-    name="v",
-    key=("x",),
-    relation=Aggregate(
-        source=Scan(table="r", alias="r"),
-        group=(Named(name="x", expression=Column("r.x")),),
-        aggregates=(AggregateColumn(name="sum", function=AggregateFunction.SUM, argument=Column("r.y")),),
-    ),
-)
-
-
-def certified(path: Path, writes: int, records: int) -> None:
-    """A right run of SUM by group: a base update and the test-and-set that absorbs it, in turn."""
-    chance = random.Random(1)
-    sums: dict[int, int] = {}
-    values: dict[int, int] = {}
-    versions: dict[int, int] = {}
-    signed: dict[int, int] = {}
-    with path.open("wb") as file:
-        put: Callable[[Any], Any] = lambda event: file.write(ENCODE(event) + b"\n")  # noqa: E731
-        put(ev.RunStarted(process="w", time=0, run="bench", views=(definition_to_json(SUM),)))
-        for manager in range(4):
-            put(ev.RunStarted(process=f"m{manager}", time=0, run="bench"))
-        for number in range(1, writes + 1):
-            key = chance.randrange(records * 10)
-            group, value, now = key % records, chance.randrange(1000), number * 40
-            version = versions[key] = versions.get(key, 0) + 1
-            row = {"k": key, "x": group, "y": value}
-            put(
-                ev.BaseUpdateCalled(
-                    process="w", time=now, operation=number, table="r", key=(key,), version=version, row=row
-                )
-            )
-            put(ev.BaseUpdateReturned(process="w", time=now + 10, operation=number, outcome="applied"))
-            sums[group] = sums.get(group, 0) + value - values.get(key, 0)
-            values[key] = value
-            last = signed.get(group, 0)
-            signed[group] = last + 1
-            line = ev.Absorbed(table="r", key=(key,), from_version=version - 1, to_version=version)
-            put(
-                ev.TestAndSetCalled(
-                    process=f"m{number % 4}", time=now + 20, operation=number, view="v", view_key=(group,),
-                    expected=(0, last, 0, True) if last else None, new=(0, last + 1, 0, True),
-                    row={"x": group, "sum": sums[group]}, absorbed=(line,),
-                )
-            )  # fmt: skip
-            put(
-                ev.TestAndSetReturned(
-                    process=f"m{number % 4}", time=now + 30, operation=number, outcome="applied"
-                )
-            )
-        put(ev.Quiescent(process="w", time=(writes + 2) * 40))
+PLOT = HERE.parent / "cvs" / "checker" / "cost.svg"
 
 
 def versioned(path: Path, operations: int, keys: int, clients: int, *, stale: bool) -> None:
@@ -245,21 +188,31 @@ HEADS = (
 
 
 def audits(folder: Path, *, small: bool) -> Iterable[str]:
-    """Certified histories of growing size, as lines and as Parquet: time and memory grow with them."""
-    for writes in (10_000, 100_000) if small else (10_000, 100_000, 1_000_000):
-        lines, arrow = folder / "certified.ndjson", folder / "certified.parquet"
-        certified(lines, writes, max(1, writes // 100))
-        events = (e for block in blocks_of(lines.read_bytes()) for e in events_of_block(block))
-        with pq.ParquetWriter(arrow, parquet.schema()) as writer:
-            for batch in parquet.batches_of(events):
-                writer.write_batch(batch)
-        for path in (lines, arrow):
-            told = alone("audit", path)
-            yield (
-                f"| audit, {writes:,} certified test-and-sets, {path.suffix} {path.stat().st_size >> 20} MiB | | "
-                f"{told['check']:.1f} (cpu {told['cpu']:.1f}) | {told['mib']} | {told['verdict']} | | | |"
-            )
-            path.unlink()
+    """Certified histories of growing size, as lines and as Parquet: time and memory grow with them (a plot)."""
+    ways = {"lines": write_lines, "parquet": write_parquet}
+    sizes = (10_000, 100_000) if small else (10_000, 100_000, 1_000_000)
+    cases = [(form, writes) for writes in sizes for form in ways] + (
+        [] if small else [("parquet", 10_000_000)]
+    )
+    points = {}
+    for form, writes in cases:
+        path = folder / {"lines": "certified.ndjson", "parquet": "certified.parquet"}[form]
+        ways[form](path, writes, min(10_000, writes // 100))
+        line, points[form, writes] = audited(path, writes)
+        yield line
+        path.unlink()
+    if not small:
+        drawn(PLOT, points)
+
+
+def audited(path: Path, writes: int) -> tuple[str, tuple[float, float]]:
+    """Judge one certified history; return its line of the table, its CPU seconds and its peak memory."""
+    told = alone("audit", path)
+    line = (
+        f"| audit, {writes:,} certified test-and-sets, {path.suffix} {path.stat().st_size >> 20} MiB | | "
+        f"{told['check']:.1f} (cpu {told['cpu']:.1f}) | {told['mib']} | {told['verdict']} | | | |"
+    )
+    return line, (told["cpu"], told["mib"])
 
 
 def writes_of(folder: Path, *, small: bool) -> Iterable[str]:

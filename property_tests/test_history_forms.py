@@ -7,20 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cvs.history import events as ev
+from cvs.history.arrow import gather as gather_arrow
 from cvs.history.codec import event_of, events_of_block, history_bytes, line_of
-from cvs.history.columns import (
-    ENDLESS,
-    NONE,
-    OUTCOMES,
-    Columns,
-    Gathered,
-    Reader,
-    Readers,
-    blocks_of,
-    packed,
-    unpacked,
-)
-from cvs.history.parquet import batches_of, events_of, gather
+from cvs.history.columns import ENDLESS, Columns, Gathered, Reader, Readers, blocks_of
+from cvs.history.fields import OUTCOMES
+from cvs.history.lines import gather as gather_lines
+from cvs.history.packing import NONE, packed, unpacked
+from cvs.history.parquet import batches_of, events_of
+from cvs.history.rows import Rows
 from cvs.history.validate import checked
 from cvs.model.identity import key_identity
 from property_tests import strategies
@@ -98,14 +92,44 @@ def test_lines_and_parquet_give_the_same_events_back(history: list[ev.AnyEvent])
 
 
 class Kept(Reader):
-    """Keeps what it is given."""
+    """Keeps what it is told of rows."""
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
+        self.values: list[Any] = []
+        self.numbers = {name: self.numbering(name) for name in "abc"}
+        self.both = self.numbering("a", "b")
 
-    def take(self, rows: Sequence[Any], keys: Sequence[Any] | None) -> None:
-        assert keys is None or len(keys) == len(rows)
-        self.rows += rows
+    def numbering(self, *names: str) -> Any:
+        def number(row: Any) -> int:
+            self.values.append(tuple(row.get(name) for name in names))
+            return len(self.values) - 1
+
+        return number
+
+    def take(self, rows: Rows, owners: Any) -> None:
+        assert owners is None or len(owners) == rows.many
+        columns = {name: self.computed(rows, name) for name in "abc"}
+        pairs = rows.computed(("a", "b"), self.both, rows.present).tolist()
+        widths = rows.widths().tolist()
+        for place in range(rows.many):
+            row = {name: column[place] for name, column in columns.items()} if rows.present[place] else None
+            if row is not None:
+                assert self.values[pairs.pop(0)] == (row["a"], row["b"])
+            self.rows.append((row, widths[place]))
+
+    def computed(self, rows: Rows, name: str) -> list[Any]:
+        """Return a column, asked for in each way."""
+        found = iter(rows.computed((name,), self.numbers[name], rows.present).tolist())
+        column = [self.values[next(found)][0] if there else None for there in rows.present]
+        whole, is_whole, there = (each.tolist() for each in rows.whole(name))
+        assert there == [value is not None for value in column]
+        assert is_whole == [type(value) is int for value in column]
+        assert [v for v, yes in zip(whole, is_whole, strict=True) if yes] == [
+            v for v in column if type(v) is int
+        ]
+        assert name in rows.names() or not any(there)
+        return column
 
 
 def gathered(fill: Any) -> tuple[Columns, dict[str, list[Any]]]:
@@ -115,7 +139,7 @@ def gathered(fill: Any) -> tuple[Columns, dict[str, list[Any]]]:
     return columns.columns(), {name: each.rows for name, each in kept.items()}
 
 
-def from_lines(history: list[ev.AnyEvent]) -> Any:
+def from_events(history: list[ev.AnyEvent]) -> Any:
     def fill(columns: Gathered) -> None:
         columns.begin()
         for block in blocks_of(history_bytes(history)):
@@ -124,12 +148,7 @@ def from_lines(history: list[ev.AnyEvent]) -> Any:
     return gathered(fill)
 
 
-@settings(max_examples=30, deadline=None)
-@given(histories())
-def test_columns_hold_what_the_events_say(history: list[ev.AnyEvent]) -> None:
-    """From lines and from Parquet alike; compared with a plain walk through the events."""
-    found, rows = from_lines(history)
-    again, others = gathered(lambda columns: gather(columns, batches_of(history)))
+def same(found: Columns, rows: Any, again: Columns, others: Any) -> None:
     assert rows == others
     for name in ("processes", "records", "bases", "kinds", "events", "first_time", "last_time", "headers"):
         assert getattr(found, name) == getattr(again, name), name
@@ -138,6 +157,15 @@ def test_columns_hold_what_the_events_say(history: list[ev.AnyEvent]) -> None:
             assert getattr(one, name).tolist() == getattr(other, name).tolist(), name
         assert {n: c.tolist() for n, c in one.own.items()} == {n: c.tolist() for n, c in other.own.items()}
     assert {n: c.tolist() for n, c in found.lines.items()} == {n: c.tolist() for n, c in again.lines.items()}
+
+
+@settings(max_examples=30, deadline=None)
+@given(histories())
+def test_columns_hold_what_the_events_say(history: list[ev.AnyEvent]) -> None:
+    """From events, lines and Parquet alike; compared with a plain walk through the events."""
+    found, rows = from_events(history)
+    same(found, rows, *gathered(lambda columns: gather_lines(columns, history_bytes(history))))
+    same(found, rows, *gathered(lambda columns: gather_arrow(columns, batches_of(history))))
     error = next(e.clock_error for e in history if isinstance(e, ev.RunStarted))
     answers = {e.operation: e for e in history if isinstance(e, ev.TestAndSetReturned)}
     calls = [(n, e) for n, e in enumerate(history, start=1) if isinstance(e, ev.TestAndSetCalled)]
@@ -155,7 +183,10 @@ def test_columns_hold_what_the_events_say(history: list[ev.AnyEvent]) -> None:
         known = answer is not None and outcome != "unknown"
         assert sets.returned[place] == (answer.time + error if known and answer else ENDLESS)
         assert unpacked(int(sets.own["seen"][place])) == (answer.returned if answer else None)
-    assert rows["r"] == [e.row for e in history if isinstance(e, ev.BaseUpdateCalled)]
+    images = [e.row for e in history if isinstance(e, ev.BaseUpdateCalled)]
+    assert rows["r"] == [
+        (None if row is None else {name: row.get(name) for name in "abc"}, len(row or {})) for row in images
+    ]
     absorbed = [line for _, call in calls for line in call.absorbed]
     assert found.lines["high"].tolist() == [line.to_version for line in absorbed]
     assert [found.bases[n][1] for n in found.lines["base"]] == [key_identity(line.key) for line in absorbed]

@@ -14,21 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from cvs.checker.columns import Chains, Flags, chains
-from cvs.checker.contributions import Base, BaseRows, Told, ViewRows, base_of, told_of
+from cvs.checker.columns import Chains, chains
+from cvs.checker.contributions import Base, BaseRows, Contents, Told, ViewRows, base_of, told_of
 from cvs.checker.shape import Shape, shape_of
 from cvs.history import events as ev
-from cvs.history.columns import (
-    NONE,
-    Columns,
-    Gathered,
-    Integers,
-    Name,
-    NotColumnarError,
-    Numbering,
-    Operations,
-    Readers,
-)
+from cvs.history.columns import Columns, Gathered, Operations, Readers
+from cvs.history.fields import Name, Numbering
+from cvs.history.packing import NONE, Flags, Integers, NotColumnarError, ordered
 from cvs.model.views import BaseTable, ViewDefinition
 
 Definitions = Callable[[dict[str, Any]], ViewDefinition]
@@ -60,9 +52,9 @@ def bulk_of(
         shape: Shape | None = shape_of(definition(view), tables) if "relation" in view else None
         if shape is None or name in bases:
             continue
-        contents: dict[Any, int] = {(): 0}
+        contents = Contents()
         bases[name] = BaseRows(shape, name, records, contents)
-        shown[name] = ViewRows(shape, contents)
+        shown[name] = ViewRows(shape, name, records, contents)
         by_table.setdefault(shape.table, []).append(bases[name])
     readers = Readers(records=records, tables=by_table, views=shown)
     return Bulk(readers=readers, bases=bases, views=shown)
@@ -126,7 +118,7 @@ def _accept(run: Columns, bulk: Bulk) -> Accepted:
         if view not in bulk.bases:
             raise NotColumnarError("views of other kinds")
         rows = bulk.bases[view]
-        told = told_of(rows, run, base, written)
+        told = told_of(rows, bulk.views[view], run=run, base=base, written=written)
         mine = view_of == number
         accepted = links.accepted & mine
         lines = _lines(run, links, base, told, accepted)
@@ -160,9 +152,9 @@ def _whole_view(lines: "_Lines", links: Chains, base: Base, writes: Operations) 
     mine = np.flatnonzero(lines.before != lines.after)
     write = links.order[lines.write[mine]]
     moment, high = writes.returned[write], lines.high[mine]
-    commits = base.commit[high[np.argsort(moment, kind="stable")]]
+    commits = base.commit[high[ordered(moment)]]
     whole = WholeView(in_recorded_order=bool((commits[1:] >= commits[:-1]).all()))
-    sort = np.argsort(high, kind="stable")
+    sort = ordered(high)
     if (high[sort][1:] == high[sort][:-1]).any():
         sort = np.lexsort((moment, high))
     for place in np.flatnonzero(high[sort][1:] == high[sort][:-1]).tolist():
@@ -193,7 +185,7 @@ def _lines(run: Columns, links: Chains, base: Base, told: Told, accepted: Flags)
     rank[order] = np.arange(len(order))
     write = rank[all_of["write"]]
     chosen = np.flatnonzero(write >= 0)
-    chosen = chosen[np.argsort(write[chosen], kind="stable")]
+    chosen = chosen[ordered(write[chosen])]
     write, number = write[chosen], all_of["base"][chosen]
     low, high = all_of["low"][chosen], all_of["high"][chosen]
     counts = np.bincount(write, minlength=len(order))
@@ -220,7 +212,7 @@ def _linear(lines: _Lines, told: Told, base: Base, writes: Operations, links: Ch
     many = len(links.accepted)
     accepted = np.ones(many, dtype=np.bool_)
     pair = lines.record * len(base.start) + lines.base
-    order = np.argsort(pair, kind="stable")  # within a pair they stand in the order of the writes
+    order = ordered(pair)  # within a pair they stand in the order of the writes
     pair, before, after = pair[order], lines.before[order], lines.after[order]
     high = lines.high[order]
     first = np.ones(len(order), dtype=np.bool_)
@@ -268,7 +260,7 @@ def _folds(lines: _Lines, told: Told, *, shown: ViewRows, run: Columns, links: C
     record, place = run.writes.owner[order], rank[order]
     shape = shown.shape
     if not shape.grouped:
-        _, content = (column[place] for column in shown.read())
+        content = told.shown[place]
         result &= _one_base_record(lines, len(result))
         last = np.zeros(len(links.order), dtype=np.int64)
         last[lines.write] = lines.after

@@ -8,12 +8,11 @@ and the two are compared in `tests/agree`.
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from cvs.checker.replay import UNTOUCHED
-from cvs.history.columns import APPLIED, NONE, REJECTED, UNKNOWN, Integers, Operations, packed
-
-Flags = npt.NDArray[np.bool_]
+from cvs.history.columns import Operations
+from cvs.history.fields import APPLIED, REJECTED, UNKNOWN
+from cvs.history.packing import NONE, Flags, Integers, ordered, packed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,7 +47,7 @@ def _by_record(writes: Operations) -> Integers:
     """Sort the applied writes by record and signature; what was written in that order is sorted already."""
     applied = np.flatnonzero(writes.outcome == APPLIED)
     record, new = writes.owner[applied], writes.own["new"][applied]
-    order = applied[np.argsort(record, kind="stable")]
+    order = applied[ordered(record)]
     record, new = writes.owner[order], writes.own["new"][order]
     if ((new[1:] < new[:-1]) & (record[1:] == record[:-1])).any():
         order = order[np.lexsort((new, record))]

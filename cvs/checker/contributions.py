@@ -2,97 +2,141 @@
 columns, a block at a time.
 """
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import methodcaller
+from typing import Any
 
 import numpy as np
 
-from cvs.checker.columns import Flags
-from cvs.checker.shape import Shape
-from cvs.history.columns import APPLIED, NONE, Columns, Integers, NotColumnarError, Numbering, Reader, fill
-from cvs.history.events import Key, Row
-from cvs.model.identity import row_identity
+from cvs.checker.shape import Computed, Shape
+from cvs.history.columns import Columns, Reader
+from cvs.history.fields import APPLIED, Numbering
+from cvs.history.packing import NONE, Flags, Integers, NotColumnarError
+from cvs.history.rows import Compute, Rows
+from cvs.model.expressions import Row
+from cvs.model.identity import identity
 
 NOT_WHOLE = -(1 << 60)
 """Shown where a row holds what is no whole number of ordinary size: equal to no fold."""
 
+_MOST = 1 << 40
 
-@dataclass(slots=True)
+
 class BaseRows(Reader):
     """Reads the rows of a base table: which view record each belongs to, and what it adds or shows there."""
 
-    shape: Shape
-    view: str
-    records: Numbering
-    contents: dict[Hashable, int]
-    columns: list[list[Integers]] = field(default_factory=list)
+    def __init__(self, shape: Shape, view: str, records: Numbering, contents: "Contents") -> None:
+        self.shape, self.view, self.contents = shape, view, contents
+        self._owner: Compute = lambda row: records[view, shape.key_of(row)]
+        self._adds = [_adding(a, counts) for a, counts in zip(shape.arguments, shape.counts, strict=True)]
+        self._shows = [(c.names, contents.number(name, c.of)) for name, c in shape.shown]
+        self.columns: list[list[Integers]] = []
 
-    def take(self, rows: Sequence[Row | None], keys: Sequence[Key] | None = None) -> None:
-        """Evaluate the view's row-wise part once for each row."""
-        shape = self.shape
-        kept = shape.kept(rows)
-        there = [row for row, keep in zip(rows, kept, strict=True) if keep and row is not None]
-        where = np.flatnonzero(np.array(kept, dtype=np.bool_))
-        owners = fill(map(self.records.__getitem__, shape.names_of(self.view, there)), len(there))
-        found = [owners, *self._values(there)]
+    def take(self, rows: Rows, owners: Integers | None = None) -> None:
+        """Evaluate the view's row-wise part."""
+        where = rows.present.copy()
+        for keep in self.shape.keeps:
+            where[where] = rows.computed(keep.names, keep.of, where) > 0
+        mine = rows.computed(self.shape.key_columns, self._owner, where)
+        if self.shape.grouped:
+            values = [adds(rows, where) for adds in self._adds]
+        else:
+            values = [rows.computed(names, number, where) for names, number in self._shows]
         whole = []
-        for number, values in enumerate(found):
-            column = np.full(len(rows), 0 if number else NONE, dtype=np.int64)
-            column[where] = values
+        for number, chosen in enumerate((mine, *values)):
+            column = np.full(rows.many, 0 if number else NONE, dtype=np.int64)
+            column[where] = chosen
             whole.append(column)
         self.columns.append(whole)
 
-    def _values(self, rows: list[Row]) -> list[Integers]:
-        if self.shape.grouped:
-            return [
-                fill(self.shape.numbers(place, rows), len(rows)) for place in range(len(self.shape.names))
-            ]
-        contents = self.contents
-        return [fill((contents.setdefault(self.shape.content(r), len(contents)) for r in rows), len(rows))]
-
     def read(self) -> list[Integers]:
         """Return the owner of each row (NONE: in no record), then its values."""
-        width = 1 + (len(self.shape.names) if self.shape.grouped else 1)
-        return _whole(self.columns, width)
+        return _whole(self.columns, 1 + (len(self._adds) if self.shape.grouped else len(self._shows)))
 
 
-@dataclass(slots=True)
+def _adding(argument: Computed | None, counts: bool) -> Callable[[Rows, Flags], Integers]:
+    """Return what says what rows add to a fold; whatever is no small whole number is not for bulk."""
+    if argument is None:
+        return lambda _, where: np.ones(np.count_nonzero(where), dtype=np.int64)
+    compute = argument.of
+    if argument.plain is None:
+        number = _present(compute) if counts else _small(compute)
+        return lambda rows, where: rows.computed(argument.names, number, where)
+    name = argument.plain
+
+    def add(rows: Rows, where: Flags) -> Integers:
+        values, is_whole, there = rows.whole(name)
+        if counts:
+            return there[where].astype(np.int64)
+        chosen = values[where]
+        if not is_whole[where].all() or (np.abs(chosen) >= _MOST).any():
+            raise NotColumnarError("values that are no whole numbers of ordinary size")
+        return chosen
+
+    return add
+
+
+def _present(compute: Callable[[Row], Any]) -> Compute:
+    return lambda row: int(compute(row) is not None)
+
+
+def _small(compute: Callable[[Row], Any]) -> Compute:
+    def small(row: Row) -> int:
+        value = compute(row)
+        if type(value) is not int or not -_MOST < value < _MOST:
+            raise NotColumnarError("values that are no whole numbers of ordinary size")
+        return value
+
+    return small
+
+
+class Contents:
+    """Numbers the values of each column of a view, the same for base rows and for view rows; null is 0."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, dict[Any, int]] = {}
+
+    def number(self, name: str, value: Callable[[Row], Any]) -> Compute:
+        """Return what numbers a value of a column."""
+        known = self.values.setdefault(name, {None: 0})
+        return lambda row: known.setdefault(identity(value(row)), len(known))
+
+
 class ViewRows(Reader):
     """Reads the rows of a view: whether each is there, fits its key and columns, and what it shows."""
 
-    shape: Shape
-    contents: dict[Hashable, int]
-    columns: list[list[Integers]] = field(default_factory=list)
+    def __init__(self, shape: Shape, view: str, records: Numbering, contents: Contents) -> None:
+        self.shape = shape
+        self._owner: Compute = lambda row: records[view, tuple(map(row.get, shape.key))]
+        self._shows = [(name, contents.number(name, methodcaller("get", name))) for name, _ in shape.shown]
+        self.columns: list[list[Integers]] = []
 
-    def take(self, rows: Sequence[Row | None], keys: Sequence[Key] | None) -> None:
+    def take(self, rows: Rows, owners: Integers | None) -> None:
         """Read the rows of a block."""
-        shape = self.shape
-        there = [row for row in rows if row is not None]
-        present = np.array([row is not None for row in rows], dtype=np.bool_)
-        if not shape.grouped:
-            contents = self.contents
-            numbers = [
-                0 if row is None else contents.setdefault(row_identity(row), len(contents)) for row in rows
-            ]
-            self.columns.append([present.astype(np.int64), fill(numbers, len(rows))])
-            return
-        shown = zip(*([row.get(k) for row in there] for k in shape.key), strict=True)
-        asked = (key for key, row in zip(keys or (), rows, strict=True) if row is not None)
-        width = len(shape.key) + len(shape.names)
-        fits = np.ones(len(rows), dtype=np.int64)
-        fits[present] = [
-            own == tuple(key) and len(row) == width for own, key, row in zip(shown, asked, there, strict=True)
-        ]
-        values = []
-        for name in shape.names:
-            column = np.zeros(len(rows), dtype=np.int64)
-            column[present] = _numbers([row.get(name) for row in there])
-            values.append(column)
-        self.columns.append([present.astype(np.int64), fits, *values])
+        assert owners is not None, "view records have owners"
+        shape, present = self.shape, rows.present
+        fits = np.zeros(rows.many, dtype=np.bool_)
+        if shape.grouped:
+            own = rows.computed(shape.key, self._owner, present)
+            fits[present] = own == owners[present]
+            fits &= rows.widths() == len(shape.key) + len(shape.names)
+            fits |= ~present
+            shown = [_numbers(rows, name) for name in shape.names]
+        else:
+            fits |= present
+            for name in rows.names() - {name for name, _ in self._shows}:
+                fits &= ~rows.whole(name)[2]
+            shown = []
+            for name, number in self._shows:
+                column = np.zeros(rows.many, dtype=np.int64)
+                column[present] = rows.computed((name,), number, present)
+                shown.append(column)
+        self.columns.append([present.astype(np.int64), fits.astype(np.int64), *shown])
 
     def read(self) -> list[Integers]:
-        """Return presence; of groups, whether the row fits, and its folds; of plain rows, their content."""
-        return _whole(self.columns, 2 + (len(self.shape.names) if self.shape.grouped else 0))
+        """Return presence, whether the row fits, and its folds or the numbers of what its columns show."""
+        return _whole(self.columns, 2 + (len(self.shape.names) if self.shape.grouped else len(self._shows)))
 
 
 def _whole(blocks: list[list[Integers]], width: int) -> list[Integers]:
@@ -100,10 +144,9 @@ def _whole(blocks: list[list[Integers]], width: int) -> list[Integers]:
     return [np.concatenate([block[place] for block in blocks] or [empty]) for place in range(width)]
 
 
-def _numbers(values: list[object]) -> Integers:
-    if not set(map(type, values)) <= {int} or not all(-(1 << 62) < v < 1 << 62 for v in values):  # type: ignore[operator]
-        values = [v if type(v) is int and abs(v) < 1 << 62 else NOT_WHOLE for v in values]
-    return np.array(values, dtype=np.int64)
+def _numbers(rows: Rows, name: str) -> Integers:
+    values, is_whole, _ = rows.whole(name)
+    return np.where(is_whole | ~rows.present, values, NOT_WHOLE)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,12 +187,13 @@ class Told:
     view: str
     record: Integers  # by place; NONE: to none
     content: Integers  # number of the contribution; 0: none
+    shown: Integers  # of plain rows, by write of the view: the number of what it shows; 0: no row
     values: list[Integers]  # the row count, then each name's number, by place
     stranger: Flags  # by place: contributes to a view record that nobody ever wrote
     strangers: Integers  # those view records
 
 
-def told_of(rows: BaseRows, run: Columns, base: Base, written: Flags) -> Told:
+def told_of(rows: BaseRows, view: ViewRows, *, run: Columns, base: Base, written: Flags) -> Told:
     """Bring what was read of the base rows to the places of their versions."""
     total = len(base.called)
     own = base.at
@@ -166,12 +210,17 @@ def told_of(rows: BaseRows, run: Columns, base: Base, written: Flags) -> Told:
         placed = np.zeros(total, dtype=np.int64)
         placed[own] = column
         columns.append(placed)
-    content = columns[1] if not rows.shape.grouped else _contents(columns)
+    content, shown = _contents(columns), np.zeros(0, dtype=np.int64)
+    if not rows.shape.grouped:
+        present, fits, *seen = view.read()
+        both = _contents([np.concatenate(pair) for pair in zip(columns, (present, *seen), strict=True)])
+        content, shown = both[:total], np.where(present > fits, NOT_WHOLE, both[total:])
     strangers = np.unique(record[stranger])
     record[stranger] = NONE
     return Told(
-        view=rows.view, record=record, content=content, values=columns, stranger=stranger, strangers=strangers
-    )
+        view=rows.view, record=record, content=content, shown=shown, values=columns, stranger=stranger,
+        strangers=strangers,
+    )  # fmt: skip
 
 
 def _contents(columns: list[Integers]) -> Integers:

@@ -108,10 +108,12 @@ class _Walk:
         return min(free, key=len)
 
 
-def explanation(problem: Problem, position: int, budget: Budget, ceiling: Cut | None = None) -> Cut | None:
-    """Return some base state that shows a state, if there is one."""
+def explanation(
+    problem: Problem, position: int, budget: Budget, ceiling: Cut | None = None, floor: Cut | None = None
+) -> Cut | None:
+    """Return some base state that shows a state, if there is one (not below a floor, not above a ceiling)."""
     walk = _Walk(problem, position, ceiling or problem.tops, budget)
-    return next(walk.cuts(problem.bottom, nearest=False), None)
+    return next(walk.cuts(floor or problem.bottom, nearest=False), None)
 
 
 def converged(problem: Problem, _budget: Budget) -> tuple[Verdict, Witness]:

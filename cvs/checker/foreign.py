@@ -202,7 +202,7 @@ def _join(called: Line, line: Line | None, foreign: Foreign, where: str) -> None
             return
         kind, b = DIFFERS, None
     foreign.registers.setdefault(key, []).append(
-        Operation(kind, a, b, called.number, returned, event=called.number)
+        Operation(kind, a, b, called.number, returned, event=called.number, process=called.process)
     )
 
 

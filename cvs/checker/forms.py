@@ -26,7 +26,7 @@ Solo = Sequence[Mapping[str, Any]]
 WIDEST = 4_000
 """Sums one table may hold for one record; beyond, bounds must do."""
 
-_EXTREMES = (AggregateFunction.MIN, AggregateFunction.MAX)
+EXTREMES = (AggregateFunction.MIN, AggregateFunction.MAX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +258,7 @@ def forms_of(fold: Fold, told: Sequence[Sequence[Solo]]) -> Forms | None:
     forms = Forms(fold, [_Form.of(None, [[len(solo) for solo in each] for each in told])], [])
     for column in fold.columns:
         offered = [[_values(column.argument, solo) for solo in each] for each in told]
-        if column.function in _EXTREMES:
+        if column.function in EXTREMES:
             choose = min if column.function is AggregateFunction.MIN else max
             offers = [[choose(map(_sortable, v), default=None) for v in each] for each in offered]
             forms.extremes.append(_Extreme(column.name, choose is min, offers))

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from cvs.checker import cuts as search
 from cvs.checker.components import Decider, by_component
+from cvs.checker.forms import EXTREMES
 from cvs.checker.lineage import Lineage
 from cvs.checker.problem import PLENTY, Problem, below, moved
 from cvs.checker.replay import Run
@@ -241,15 +242,9 @@ class _Case:
             facts = {"why": "what it showed is not the view of the base state that its epoch names"}
             witness = Witness(kind="certificate", events=(event,), positions=(wrong,), facts=facts)
             verdict = Verdict.VIOLATED
-        elif wrong is not None and not self.index.meaning.linear:
-            return self._make(
-                "certificates",
-                Verdict.UNDECIDED,
-                None,
-                tier="lineage",
-                event=None,
-                reason="the row is not the view of what the certificates name: the program reads base records too",
-            )
+        elif wrong is not None and (not self.index.meaning.linear or self._reads_base()):
+            why = "the row is not the view of what the certificates name: the program reads base records too"
+            return self._make("certificates", Verdict.UNDECIDED, None, tier="lineage", reason=why, event=None)
         elif wrong is not None and self.subject.granularity == "record":
             event = self.subject.states[wrong].event
             facts = {"why": "the row is not the view of what was absorbed"}
@@ -258,6 +253,26 @@ class _Case:
         else:
             verdict, event, witness = Verdict.HOLDS, -1, Witness(kind="certificate")
         return self._make("certificates", verdict, witness, tier="lineage", reason="", event=event)
+
+    def _reads_base(self) -> bool:
+        """Say whether a MIN or MAX may have looked its base records up where it shows more than it absorbed.
+
+        The paper's programs do (001, algorithms 7-9): then the row is the view of some base state that has all that
+        is held, and nothing that had not been called. A row that is none of these is a false fold.
+        """
+        fold = self.index.meaning.fold
+        if fold is None or self.subject.granularity != "record" or not self.lattice.known:
+            return False
+        if not any(column.function in EXTREMES for column in fold.columns):
+            return False
+        ceilings = self.problem.ceilings or ()
+        torn = [i for i, ok in enumerate(self.explained) if not ok and self.lineage.explained[i]]
+        try:
+            with self.purse.question() as budget:
+                shown = (search.explanation(self.problem, i, budget, ceilings[i], self.cuts[i]) for i in torn)
+                return all(cut is not None for cut in shown)
+        except Exhausted:
+            return True
 
     def staleness(self, strong: Answer) -> Finding:
         if strong[0] is not Verdict.HOLDS or strong[1] is None:

@@ -20,7 +20,8 @@ from cvs.checker.shape import Shape, shape_of
 from cvs.checker.verdict import LEVELS, Finding, Verdict, Witness, worst
 from cvs.errors import AssumptionError
 from cvs.history import events as ev
-from cvs.history.columns import Gathered, NotColumnarError
+from cvs.history.columns import Gathered
+from cvs.history.packing import NotColumnarError
 from cvs.model.identity import key_identity
 from cvs.model.views import BaseTable, ViewDefinition
 
@@ -92,8 +93,8 @@ class Parts:
             return []
         found = set[int]()
         for view, shape in self._shapes:
-            if shape.table == table and shape.kept([row])[0]:
-                found.update(self.of_record(*name) for name in shape.names_of(view, [row]))
+            if shape.table == table and shape.kept(row):
+                found.add(self.of_record(view, shape.key_of(row)))
         for view, meaning in self._meanings:
             told = meaning.contribution((table, key_identity(key)), row)
             found.update(self.of_record(view, k) for k in told)

@@ -28,6 +28,7 @@ class Operation:
     called: int
     returned: int
     event: int = -1
+    process: Hashable = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -4,23 +4,21 @@ A shape turns a base row into the view key it belongs to and what it contributes
 rewritten to expressions over the base row itself, so that a million rows take seconds.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import repeat
 from operator import methodcaller
 from typing import Any
 
-from cvs.history.columns import NotColumnarError
 from cvs.model.expressions import (
     Call,
     Column,
     Compiled,
     Expression,
     Row,
+    columns_of,
     compile_expression,
     compile_predicate,
 )
-from cvs.model.identity import row_identity
 from cvs.model.views import (
     Aggregate,
     AggregateFunction,
@@ -33,51 +31,57 @@ from cvs.model.views import (
 )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Computed:
+    """An expression over a base row, and the columns it reads."""
+
+    names: tuple[str, ...]
+    of: Compiled
+    plain: str | None  # the column that it is, if it is no more
+
+    @classmethod
+    def from_expression(cls, expression: Expression) -> "Computed":
+        """Compile; a plain column is looked up without a frame of Python, because a million rows are."""
+        names = tuple(sorted(set(columns_of(expression))))
+        if isinstance(expression, Column):
+            return cls(names, methodcaller("get", expression.name), expression.name)
+        return cls(names, compile_expression(expression), None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Keep:
+    """A predicate over a base row: 1 if it is true."""
+
+    names: tuple[str, ...]
+    of: Callable[[Row], int]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """How a view folds: `names` are the output columns of its sums and counts."""
 
     table: str
     key: tuple[str, ...]
-    keeps: tuple[Callable[[Row], bool], ...]
-    keys: tuple[Compiled, ...]
+    keeps: tuple[Keep, ...]
+    keys: tuple[Computed, ...]
     grouped: bool
     names: tuple[str, ...] = ()
-    arguments: tuple[Compiled | None, ...] = ()  # of each name; None: count rows
+    arguments: tuple[Computed | None, ...] = ()  # of each name; None: count rows
     counts: tuple[bool, ...] = ()  # whether the name counts or adds
-    shown: tuple[tuple[str, Compiled], ...] = ()  # columns of plain rows
+    shown: tuple[tuple[str, Computed], ...] = ()  # columns of plain rows
 
-    def kept(self, rows: Sequence[Row | None]) -> list[bool]:
-        """Say which base rows are in the view."""
-        kept = [row is not None for row in rows]
-        for keep in self.keeps:
-            kept = [yes and row is not None and keep(row) for yes, row in zip(kept, rows, strict=True)]
-        return kept
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Return the base columns that say which view record a row belongs to."""
+        return tuple(dict.fromkeys(name for key in self.keys for name in key.names))
 
-    def names_of(self, view: str, rows: Sequence[Row]) -> Iterable[tuple[str, tuple[Any, ...]]]:
-        """Return the view record each row belongs to."""
-        return zip(repeat(view), zip(*(map(key, rows) for key in self.keys), strict=True))
+    def kept(self, row: Row | None) -> bool:
+        """Say whether a base row is in the view."""
+        return row is not None and all(keep.of(row) for keep in self.keeps)
 
-    def numbers(self, place: int, rows: Sequence[Row]) -> Iterable[int]:
-        """Return what each row adds to one of the names; whatever is no small whole number is not for
-        bulk.
-        """
-        argument = self.arguments[place]
-        if argument is None:
-            return repeat(1, len(rows))
-        values = list(map(argument, rows))
-        if self.counts[place]:
-            return [int(value is not None) for value in values]
-        if any(type(value) is not int or not -_MOST < value < _MOST for value in values):
-            raise NotColumnarError("values that are no whole numbers of ordinary size")
-        return values
-
-    def content(self, row: Row) -> Hashable:
-        """Return the row a plain view shows of a base row."""
-        return row_identity({name: compute(row) for name, compute in self.shown})
-
-
-_MOST = 1 << 40
+    def key_of(self, row: Row) -> tuple[Any, ...]:
+        """Return the key of the view record a row belongs to."""
+        return tuple(key.of(row) for key in self.keys)
 
 
 def shape_of(view: ViewDefinition, tables: Mapping[str, BaseTable]) -> Shape | None:
@@ -101,7 +105,7 @@ def _plain_rows(view: ViewDefinition, relation: Relation, tables: Mapping[str, B
         return None
     table, columns, keeps = resolved
     assert columns is not None
-    shown = tuple((name, _compiled(e)) for name, e in columns.items())
+    shown = tuple((name, Computed.from_expression(e)) for name, e in columns.items())
     by_name = dict(shown)
     if not view.key or not set(view.key) <= by_name.keys():
         return None
@@ -129,26 +133,18 @@ def _grouped(
         table=table,
         key=view.key,
         keeps=tuple(keeps),
-        keys=tuple(_compiled(_through(groups[names[name]], columns)) for name in view.key),
+        keys=tuple(Computed.from_expression(_through(groups[names[name]], columns)) for name in view.key),
         grouped=True,
         names=tuple(out for out, _ in folded),
         arguments=tuple(
-            None if a.argument is None else _compiled(_through(a.argument, columns)) for _, a in folded
+            None if a.argument is None else Computed.from_expression(_through(a.argument, columns))
+            for _, a in folded
         ),
         counts=tuple(a.function is AggregateFunction.COUNT for _, a in folded),
     )
 
 
-def _compiled(expression: Expression) -> Compiled:
-    """Compile; a plain column is looked up without a frame of Python, because a million rows are."""
-    return (
-        methodcaller("get", expression.name)
-        if isinstance(expression, Column)
-        else compile_expression(expression)
-    )
-
-
-Resolved = tuple[str, dict[str, Expression] | None, list[Callable[[Row], bool]]]
+Resolved = tuple[str, dict[str, Expression] | None, list[Keep]]
 
 
 def _resolved(relation: Relation, tables: Mapping[str, BaseTable]) -> Resolved | None:
@@ -165,8 +161,13 @@ def _resolved(relation: Relation, tables: Mapping[str, BaseTable]) -> Resolved |
         return None
     table, columns, keeps = inner
     if isinstance(relation, Select):
-        return table, columns, [*keeps, compile_predicate(_through(relation.predicate, columns))]
+        return table, columns, [*keeps, _keep(_through(relation.predicate, columns))]
     return table, {c.name: _through(c.expression, columns) for c in relation.columns}, keeps
+
+
+def _keep(predicate: Expression) -> Keep:
+    holds = compile_predicate(predicate)
+    return Keep(tuple(sorted(set(columns_of(predicate)))), lambda row: int(holds(row)))
 
 
 def _through(expression: Expression, columns: dict[str, Expression] | None) -> Expression:

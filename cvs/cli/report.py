@@ -7,16 +7,17 @@ import click
 from cvs.checker.classify import Judgement
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import json_option, print_json, talk
-from cvs.errors import ExitCode, SpecificationError
+from cvs.errors import ExitCode
 from cvs.report.audit import BUDGET, audit
 from cvs.report.page import run_page
+from cvs.report.registers import Registers, registers_page
 from cvs.sidecar.recordings import LAST, is_recording, judged_recording
 
 
 @click.command(
     help="""Judge a recorded run and write one HTML page that opens from disk, without network.
 
-    RUN is what `cvs audit` takes, the folder into which `cvs run` records included.
+    RUN is what `cvs audit` takes: the folder into which `cvs run` records, and histories of other systems, included.
 
     \b
     Example:
@@ -45,18 +46,18 @@ def command(
     as_json: bool,
 ) -> int:
     """Judge and write the page."""
-    judgement: Judgement | None
+    judgement: Judgement | Registers
     if is_recording(runs):
         settings = read_settings(settings_file)
         document, judgement, _ = judged_recording(settings, runs, last=LAST, budget=budget)
     else:
         document, judgement = audit(runs, reference=reference, budget=budget, bulk=False)
-    if judgement is None:
-        raise SpecificationError(
-            "a history of another system has no picture yet", next_step=f"cvs audit {runs[0]} --json"
-        )
     target = output or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
-    target.write_text(run_page(judgement, document), encoding="utf-8")
+    if isinstance(judgement, Registers):
+        text = registers_page(judgement, document, name=runs[0].stem)
+    else:
+        text = run_page(judgement, document)
+    target.write_text(text, encoding="utf-8")
     if as_json:
         print_json("report", {"page": str(target), "verdict": document}, exit_code=ExitCode.MET)
     else:

@@ -7,115 +7,28 @@ What the file claims is trusted; `validate.py` says whether it is valid.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from cvs.errors import AssumptionError
 from cvs.history import events as ev
-from cvs.model.identity import key_identity
-from cvs.model.outcome import OutcomeKind
+from cvs.history.fields import UNKNOWN, EventFields, Fields, Name, Names, Numbering, Outcomes, Owners
+from cvs.history.packing import NONE, Integers, NotColumnarError, Part
+from cvs.history.rows import Rows
 
 ENDLESS = 1 << 62
 """When an operation returned that nobody heard of again."""
 
-NONE = -1
-"""Stands for a signature that is absent (no record) or was not told, and for a place that is none."""
-
-OUTCOMES = tuple(OutcomeKind)
-CODES = {kind.value: code for code, kind in enumerate(OUTCOMES)}
-APPLIED, REJECTED, UNKNOWN = map(
-    OUTCOMES.index, (OutcomeKind.APPLIED, OutcomeKind.REJECTED, OutcomeKind.UNKNOWN)
-)
 BLOCK = 1 << 20  # bytes decoded at once: small enough for the objects to stay in the processor's cache
 
-_CHUNK_BITS, _VERSION_BITS, _INCARNATION_BITS, _OPERATION_BITS = 14, 36, 12, 40
-
-Integers = npt.NDArray[np.int64]
-Part = dict[str, Integers]
-Name = tuple[str, ev.Key]
-
-
-class NotColumnarError(AssumptionError):
-    """Something that has no place in these columns: whoever asked takes the events themselves."""
-
-
-def packed(scalars: ev.Scalars | None) -> int:
-    """Return a signature as one integer that sorts as the signature does; NONE for none."""
-    return NONE if scalars is None else int(packed_column([scalars])[0])
-
-
-def unpacked(value: int) -> ev.Scalars | None:
-    """Return the signature of an integer that `packed` made."""
-    if value == NONE:
-        return None
-    rest, last = value >> 1, bool(value & 1)
-    version = rest >> _CHUNK_BITS
-    return (
-        version >> _VERSION_BITS,
-        version & ((1 << _VERSION_BITS) - 1),
-        rest & ((1 << _CHUNK_BITS) - 1),
-        last,
-    )
-
-
-def packed_parts(parts: Sequence[Integers]) -> Integers:
-    """Pack signatures given as four columns; one that does not fit is refused."""
-    incarnation, version, chunk, last = parts
-    wide = (incarnation >> _INCARNATION_BITS) | (version >> _VERSION_BITS) | (chunk >> _CHUNK_BITS)
-    for place in np.flatnonzero(wide)[:1]:
-        raise NotColumnarError(
-            f"signature {[int(part[place]) for part in parts]} is too large or negative",
-            next_step=f"versions below 2^{_VERSION_BITS}, chunks below 2^{_CHUNK_BITS}, "
-            f"incarnations below 2^{_INCARNATION_BITS}",
-        )
-    whole: Integers = (((incarnation << _VERSION_BITS | version) << _CHUNK_BITS | chunk) << 1) | last
-    return whole
-
-
-_NO_SIGNATURE = (0, 0, 0, False)
-
-
-def packed_column(signatures: Sequence[ev.Scalars | None]) -> Integers:
-    """Pack many signatures at once."""
-    count = len(signatures)
-    flat = chain.from_iterable(signature or _NO_SIGNATURE for signature in signatures)
-    parts = np.fromiter(flat, dtype=np.int64, count=4 * count).reshape(count, 4).T
-    absent = np.fromiter((s is None for s in signatures), dtype=np.bool_, count=count)
-    return np.where(absent, NONE, packed_parts(list(parts)))
-
-
-class Numbering(dict[Any, int]):
-    """Numbers pairs of a name and a key in the order of their first appearance; equal keys get one number.
-
-    Those that are not `owned` get NONE.
-    """
-
-    def __init__(self, owned: Callable[[str, ev.Key], bool] | None = None) -> None:
-        super().__init__()
-        self.known: dict[Name, int] = {}
-        self.owned = owned
-
-    def __missing__(self, raw: Name) -> int:
-        mine = self.owned is None or self.owned(*raw)
-        number = self.known.setdefault((raw[0], key_identity(raw[1])), len(self.known)) if mine else NONE
-        self[raw] = number
-        return number
-
-
-def fill(values: Iterable[int], count: int) -> Integers:
-    """Make a column."""
-    return np.fromiter(values, dtype=np.int64, count=count)
+_SPARSE_MOST, _SPARSE_LEAST = 16, 1 << 20  # how many numbers of operations may be unused
 
 
 class Reader:
-    """Takes the rows of one table, or of one view, in the order of their calls; `None` is a deleted row."""
+    """Takes the rows of one table, or of one view, in the order of their calls."""
 
-    def take(self, rows: Sequence[ev.Row | None], keys: Sequence[ev.Key] | None) -> None:
-        """Take the rows of a block; of a view, with their view keys."""
+    def take(self, rows: Rows, owners: Integers | None) -> None:
+        """Take the rows of a block; of a view, with the numbers of the view records they belong to."""
         raise NotImplementedError
 
 
@@ -160,18 +73,6 @@ class Columns:
     last_time: int
 
 
-class Names(dict[Any, int]):
-    """Numbers for things, in the order in which they were met."""
-
-    def __missing__(self, thing: Any) -> int:
-        number = self[thing] = len(self)
-        return number
-
-    def of(self, things: Sequence[Any]) -> Integers:
-        """Return the number of each thing."""
-        return fill(map(self.__getitem__, things), len(things))
-
-
 @dataclass(slots=True)
 class Gathered:
     """Columns block by block."""
@@ -179,8 +80,10 @@ class Gathered:
     readers: Readers
     bases: Numbering = field(default_factory=Numbering)
     processes: Names = field(default_factory=Names)
-    tables: Names = field(default_factory=Names)
+    tables: Names = field(default_factory=Names)  # of base updates
+    named: Names = field(default_factory=Names)  # ... and of certificate lines
     views: Names = field(default_factory=Names)
+    outcomes: Names = field(default_factory=Outcomes)
     headers: list[ev.RunStarted] = field(default_factory=list)
     kinds: dict[str, int] = field(default_factory=dict)
     parts: dict[str, list[Part]] = field(default_factory=dict)
@@ -194,81 +97,67 @@ class Gathered:
 
     def take(self, block: Sequence[Any]) -> None:
         """Add some events of one file, in its order."""
-        times = _column("time", block)
-        who = self.processes.of(_each("process", block))
         places: dict[Any, list[int]] = {}
         for place, kind in enumerate(map(type, block)):
             places.setdefault(kind, []).append(place)
-        for kind, where in places.items():
-            lines = [block[place] for place in where]
-            self.count(kind.__struct_config__.tag, len(lines))
-            if kind is ev.RunStarted:
-                self.headers += lines
+        self.headers += [block[place] for place in places.get(ev.RunStarted, ())]
+        kinds = (
+            (kind, np.array(where, dtype=np.int64), EventFields([block[place] for place in where]))
+            for kind, where in places.items()
+        )
+        self.add(EventFields(block), kinds)
+
+    def add(self, block: Fields, kinds: Iterable[tuple[Any, Integers, Fields]]) -> None:
+        """Add a block by its fields: those that all its events have, then each kind's, with their places in it."""
+        times, who = block.whole("time"), block.named("process", self.processes)
+        for kind, at, fields in kinds:
+            tag = str(kind.__struct_config__.tag)
+            self.kinds[tag] = self.kinds.get(tag, 0) + len(at)
             way = _WAYS.get(kind)
             if way is not None:
-                at = np.array(where, dtype=np.int64)
                 self.put(
-                    kind, **way(self, lines), number=at + (self.events + 1), process=who[at],
-                    operation=_column("operation", lines), time=times[at],
+                    kind, **way(self, fields), number=at + (self.events + 1), process=who[at],
+                    operation=fields.whole("operation"), time=times[at],
                 )  # fmt: skip
         self.put(ev.Event, time=times)
-        self.events += len(block)
-
-    def count(self, tag: Any, many: int) -> None:
-        """Count events of a kind."""
-        self.kinds[str(tag)] = self.kinds.get(str(tag), 0) + many
+        self.events += block.many
 
     def put(self, kind: type, **part: Integers) -> None:
         """Add columns of one kind."""
         self.parts.setdefault(kind.__name__, []).append(part)
 
-    def _updates(self, lines: list[ev.BaseUpdateCalled]) -> Part:
-        names = _each("table", lines)
-        rows = _each("row", lines)
-        for table in dict.fromkeys(names):
-            own = (
-                rows if len(set(names)) == 1 else [r for r, n in zip(rows, names, strict=True) if n == table]
-            )
+    def _updates(self, fields: Fields) -> Part:
+        tables = Owners(fields.named("table", self.tables), self.tables)
+        for table, which in tables.parts():
             for reader in self.readers.tables.get(table, ()):
-                reader.take(own, None)
-        pairs = zip(names, _each("key", lines), strict=True)
-        return {
-            "owner": fill(map(self.bases.__getitem__, pairs), len(lines)),
-            "table": self.tables.of(names),
-            "version": _column("version", lines),
-        }
+                reader.take(fields.rows("row", which, ("table", table)), None)
+        owner = fields.keyed(tables, "key", self.bases)
+        return {"owner": owner, "table": tables.codes, "version": fields.whole("version")}
 
-    def _writes(self, lines: list[ev.TestAndSetCalled]) -> Part:
-        names, keys, rows = _each("view", lines), _each("view_key", lines), _each("row", lines)
-        for view in dict.fromkeys(names):
+    def _writes(self, fields: Fields) -> Part:
+        views = Owners(fields.named("view", self.views), self.views)
+        owner = fields.keyed(views, "view_key", self.readers.records)
+        for view, which in views.parts():
             reader = self.readers.views.get(view)
             if reader is not None:
-                mine = [place for place, name in enumerate(names) if name == view]
-                reader.take([rows[place] for place in mine], [keys[place] for place in mine])
-        absorbed = _each("absorbed", lines)
-        counts = fill(map(len, absorbed), len(lines))
-        flat = list(chain.from_iterable(absorbed))
-        pairs = zip(_each("table", flat), _each("key", flat), strict=True)
+                reader.take(fields.rows("row", which, ("view", view)), owner[which])
+        counts, lines = fields.absorbed()
         self.put(
             ev.Absorbed,
-            write=np.repeat(np.arange(self.writes, self.writes + len(lines)), counts),
-            base=fill(map(self.bases.__getitem__, pairs), len(flat)),
-            low=_column("from_version", flat),
-            high=_column("to_version", flat),
+            write=np.repeat(np.arange(self.writes, self.writes + fields.many), counts),
+            base=lines.keyed(Owners(lines.named("table", self.named), self.named), "key", self.bases),
+            low=lines.whole("from_version"),
+            high=lines.whole("to_version"),
         )
-        self.writes += len(lines)
-        return {
-            "owner": fill(map(self.readers.records.__getitem__, zip(names, keys, strict=True)), len(lines)),
-            "view": self.views.of(names),
-            "expected": packed_column(_each("expected", lines)),
-            "new": packed_column(_each("new", lines)),
-        }
+        self.writes += fields.many
+        signatures = {"expected": fields.signatures("expected"), "new": fields.signatures("new")}
+        return {"owner": owner, "view": views.codes, **signatures}
 
-    def _answers(self, lines: list[Any]) -> Part:
-        return {"outcome": fill(map(CODES.__getitem__, _each("outcome", lines)), len(lines))}
+    def _answers(self, fields: Fields) -> Part:
+        return {"outcome": fields.named("outcome", self.outcomes)}
 
-    def _write_answers(self, lines: list[ev.TestAndSetReturned]) -> Part:
-        return {**self._answers(lines), "seen": packed_column(_each("returned", lines))}
+    def _write_answers(self, fields: Fields) -> Part:
+        return {**self._answers(fields), "seen": fields.signatures("returned")}
 
     def columns(self) -> Columns:
         """Join calls with their returns."""
@@ -314,7 +203,7 @@ class Gathered:
         return numbers
 
 
-_WAYS: dict[type, Callable[[Gathered, list[Any]], Part]] = {
+_WAYS: dict[type, Callable[[Gathered, Fields], Part]] = {
     ev.BaseUpdateCalled: Gathered._updates,
     ev.BaseUpdateReturned: Gathered._answers,
     ev.TestAndSetCalled: Gathered._writes,
@@ -331,27 +220,11 @@ _FIELDS: dict[type, tuple[str, ...]] = {
 }
 
 
-def _each(name: str, lines: Sequence[Any]) -> list[Any]:
-    return list(map(attrgetter(name), lines))
-
-
-def _column(name: str, lines: Sequence[Any]) -> Integers:
-    return fill(map(attrgetter(name), lines), len(lines))
-
-
 def _joined(
     calls: Part, answers: Part, errors: Integers, order: Integers | None, own: tuple[str, ...]
 ) -> Operations:
-    """Find the return of each call by (process, operation): one side sorted, the other looked up."""
-    mine, theirs = _compound(calls), _compound(answers)
-    sort = np.argsort(theirs, kind="stable")
-    ranked = theirs[sort]
-    place = np.full(len(mine), NONE, dtype=np.int64)
-    if len(ranked):
-        at = np.minimum(np.searchsorted(ranked, mine), len(ranked) - 1)
-        place = np.where(ranked[at] == mine, sort[at], NONE)
-    if np.count_nonzero(place >= 0) != len(theirs) or (ranked[1:] == ranked[:-1]).any():
-        raise NotColumnarError("returns without calls, or operations that stand there twice")
+    """Find the return of each call by (process, operation)."""
+    place = _answer_of(calls, answers)
     outcome = np.append(answers["outcome"], UNKNOWN)[place]
     widened = answers["time"] + errors[answers["process"]]
     number, answered = calls["number"], np.append(answers["number"], 0)[place]
@@ -371,24 +244,52 @@ def _joined(
     )
 
 
-def _compound(side: Part) -> Integers:
-    """Return one number for process and operation."""
-    operation = side["operation"]
-    if (
-        (operation < 0).any()
-        or (operation >= 1 << _OPERATION_BITS).any()
-        or (side["process"] >= 1 << 22).any()
-    ):
-        raise NotColumnarError(f"operations are numbered from 0 to 2^{_OPERATION_BITS} here")
-    return side["process"] << _OPERATION_BITS | operation
+def _answer_of(calls: Part, answers: Part) -> Integers:
+    """Return the place of each call's return, or NONE: by a table with a place for every operation there may be."""
+    mine, theirs = _operations(calls, answers)
+    every, answered = np.arange(len(mine)), np.arange(len(theirs))
+    table = np.full(int(max(mine.max(initial=0), theirs.max(initial=0))) + 1, NONE, dtype=np.int64)
+    place = np.full(len(mine), NONE, dtype=np.int64)
+    table[mine] = every
+    called = table[theirs]
+    good = bool((table[mine] == every).all() and (called >= 0).all())
+    if good:
+        place[called] = answered
+    if not good or (place[called] != answered).any():
+        raise NotColumnarError("returns without calls, or operations that stand there twice")
+    return place
+
+
+def _operations(calls: Part, answers: Part) -> tuple[Integers, Integers]:
+    """Return numbers from 0 for the pairs of process and operation, few of them unused."""
+    process = np.concatenate((calls["process"], answers["process"]))
+    operation = np.concatenate((calls["operation"], answers["operation"]))
+    if (np.abs(operation) >= ENDLESS >> 1).any():
+        raise NotColumnarError("operations have numbers that are too large")
+    many = int(process.max(initial=0)) + 1
+    low, high = np.full(many, ENDLESS), np.full(many, -ENDLESS)
+    np.minimum.at(low, process, operation)
+    np.maximum.at(high, process, operation)
+    sizes = np.where(low <= high, high - low + 1, 0)
+    if sizes.sum(dtype=np.float64) > _SPARSE_MOST * len(operation) + _SPARSE_LEAST:
+        known, rank = np.unique(operation, return_inverse=True)
+        _, whole = np.unique(process * len(known) + rank, return_inverse=True)
+    else:
+        whole = (np.cumsum(sizes) - sizes - low)[process] + operation
+    return whole[: len(calls["process"])], whole[len(calls["process"]) :]
 
 
 def blocks_of(data: bytes) -> Iterator[bytes]:
     """Cut lines into blocks of whole ones."""
+    return (data[start:end] for start, end in bounds_of(data))
+
+
+def bounds_of(data: bytes) -> Iterator[tuple[int, int]]:
+    """Say where to cut."""
     start = 0
     while start < len(data):
         end = data.rfind(b"\n", start, start + BLOCK) + 1
         if end <= start:
             end = data.find(b"\n", start) + 1 or len(data)
-        yield data[start:end]
+        yield start, end
         start = end

@@ -16,11 +16,12 @@ from cvs.checker.replay import ViewRun, replay
 from cvs.checker.search import linearizable
 from cvs.errors import SpecificationError
 from cvs.history.checkpoint import window as window_of
-from cvs.history.columns import NotColumnarError
 from cvs.history.events import RunStarted
+from cvs.history.packing import NotColumnarError
 from cvs.model.definitions import table_from_json, view_from_json
 from cvs.model.views import BaseTable
 from cvs.report.load import Loaded, Source, columns_of, loaded, sources_of
+from cvs.report.registers import Registers
 from cvs.report.summary import Document, known_level, summarize, summarize_foreign
 
 BUDGET = 200_000
@@ -39,7 +40,7 @@ def audit(
     budget: int = BUDGET,
     bulk: bool = True,
     window: tuple[float | None, float | None] = (None, None),
-) -> tuple[Document, Judgement | None]:
+) -> tuple[Document, Judgement | Registers]:
     """Judge one run of files; a history of another system has registers only, and no judgement of levels.
 
     `bulk` off keeps every operation of a large run in hand, for a picture. `window`: seconds from the first event.
@@ -130,13 +131,14 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _foreign(loaded: Loaded, foreign: Foreign, budget: int) -> tuple[Document, None]:
+def _foreign(loaded: Loaded, foreign: Foreign, budget: int) -> tuple[Document, Registers]:
     found = {
         key: linearizable(operations, foreign.initial, budget=budget * 20)
         for key, operations in foreign.registers.items()
     }
     count = sum(map(len, foreign.registers.values()))
-    return summarize_foreign(found, loaded.files, operations=count, passed_over=foreign.passed_over), None
+    document = summarize_foreign(found, loaded.files, operations=count, passed_over=foreign.passed_over)
+    return document, Registers(foreign=foreign, found=found)
 
 
 def meanings_of(tables: dict[str, BaseTable]) -> Meanings:

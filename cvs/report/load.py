@@ -4,7 +4,7 @@ verdict.
 A damaged file is one message with every place that is wrong, never a traceback.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,13 +46,13 @@ class Source:
 
     @property
     def size(self) -> int:
-        """Return the number of events."""
-        return _opened(self).metadata.num_rows if self.arrow else self.data.count(b"\n")
+        """Return the number of events, or of the lines in the first part of a large file."""
+        return _opened(self).metadata.num_rows if self.arrow else self.data.count(b"\n", 0, QUICK)
 
     def events(self, at_once: int = parquet.BATCH) -> Iterator[Any]:
         """Yield the events as they stand there."""
         if self.arrow:
-            for batch in _batches(self, at_once):
+            for batch in _batches(self, at_once=at_once):
                 yield from parquet.events_of(batch)
         else:
             for block in blocks_of(self.data):
@@ -125,14 +125,14 @@ def loaded(sources: list[Source]) -> Loaded:
 
 def columns_of(sources: list[Source], bulk: Bulk) -> Columns:
     """Read a large run into columns."""
+    from cvs.history import arrow, lines  # because the compiler they need takes half a second to load
+
     gathered = Gathered(bulk.readers)
     for source in sources:
         if source.arrow:
-            parquet.gather(gathered, _batches(source, columns=True))
-            continue
-        gathered.begin()
-        for block in blocks_of(source.data):
-            gathered.take(events_of_block(block))
+            arrow.gather(gathered, _batches(source, arrow.COLUMNS))
+        else:
+            lines.gather(gathered, source.data)
     return gathered.columns()
 
 
@@ -160,15 +160,16 @@ def _opened(source: Source) -> Any:
         raise HistoryError(f"damaged Parquet: {damage}", where=source.file) from None
 
 
-def _batches(source: Source, at_once: int = 4 * parquet.BATCH, *, columns: bool = False) -> Iterator[Any]:
+def _batches(
+    source: Source, columns: Sequence[str] | None = None, *, at_once: int = 4 * parquet.BATCH
+) -> Iterator[Any]:
     """Read Parquet as `cvs convert` writes it."""
     import pyarrow as pa
 
     opened = _opened(source)
     parquet.require_schema(opened.schema_arrow)
-    wanted = parquet.COLUMNS if columns else None
     try:
-        yield from opened.iter_batches(batch_size=at_once, columns=wanted)
+        yield from opened.iter_batches(batch_size=at_once, columns=columns)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as damage:
         raise HistoryError(f"damaged Parquet: {damage}", where=source.file) from None
 

@@ -29,7 +29,7 @@ def page_data(judgement: Judgement, document: Document) -> Document:
     violations, undecided = _news(judgement)
     drawing = _Drawing(run, {v["lane"] for v in violations})
     everything = drawing.everything()
-    events = _chosen(everything, [v["event"] for v in violations if v["event"]])
+    events = chosen(everything, [v["event"] for v in violations if v["event"]])
     lanes = drawing.used(events)
     return {
         "title": f"run {document['run']}",
@@ -58,11 +58,12 @@ def page_data(judgement: Judgement, document: Document) -> Document:
         "strips": [_strip(j, run) for j in judgement.judged if j.subject.granularity != "record"],
         "violations": violations,
         "undecided": undecided,
-        "omitted": _omitted(len(everything), len(events)),
+        "omitted": omitted(len(everything), len(events)),
     }
 
 
-def _omitted(total: int, drawn: int) -> str:
+def omitted(total: int, drawn: int) -> str:
+    """Say what is left out."""
     if total == drawn:
         return f"All {total:,} operations of the run are drawn."
     return (
@@ -184,7 +185,7 @@ def _row(row: dict[str, Any] | None) -> str:
     return text if len(text) <= 200 else f"{text[:199]}…"
 
 
-def _chosen(events: list[Document], violations: list[int]) -> list[Document]:
+def chosen(events: list[Document], violations: list[int]) -> list[Document]:
     """Keep the operations nearest to the first violation."""
     if len(events) <= DRAWN:
         return events

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
+from cvs.checker.classify import Judgement
 from cvs.history.codec import line_of
 from cvs.model.levels import Level
 from cvs.plan.sql import DeclaredView
@@ -160,7 +161,7 @@ def written(examined: ViewsExamined, folder: Path) -> None:
         events = history_of(world, found.story.user, only=found.view.name)
         history.write_bytes(b"".join(line_of(event) for event in events))
         document, judgement = audit([history], bulk=False)
-        assert judgement is not None, "our own history has views"
+        assert isinstance(judgement, Judgement), "our own history has views"
         page.write_text(run_page(judgement, document), encoding="utf-8")
         found.files = [story, history, page]
 

@@ -62,11 +62,11 @@ function draw() {
     const row = place.get(e.l), to = e.v === undefined ? undefined : place.get(e.v);
     if (row === undefined && to === undefined) continue;
     const a = X(e.t0), b = X(e.t1); if (b < GUTTER - 4 || a > w) continue;
-    const x = clip(a), width = Math.max(5, clip(b) - x), wrong = bad.has(e.e);
-    if (row !== undefined && to !== undefined && (row < last && to >= first)) { g.strokeStyle = color(e.k); g.globalAlpha = wrong || e === selected || e === hover ? .9 : .22; g.lineWidth = 1; g.beginPath(); g.moveTo(x + width, Y(row)); g.lineTo(x + width, Y(to)); g.stroke(); g.globalAlpha = 1; }
+    const x = clip(a), width = Math.max(5, clip(b) - x), wrong = bad.has(e.e), point = e.p === undefined ? x + width : clip(X(e.p));
+    if (row !== undefined && to !== undefined && (row < last && to >= first)) { g.strokeStyle = color(e.k); g.globalAlpha = wrong || e === selected || e === hover ? .9 : .22; g.lineWidth = 1; g.beginPath(); g.moveTo(point, Y(row)); g.lineTo(point, Y(to)); g.stroke(); g.globalAlpha = 1; }
     for (const at of [row, to]) {
       if (at === undefined || at < first - 1 || at > last) continue;
-      mark(g, e.k, at === to && row !== undefined ? x + width - 5 : x, Y(at), at === to && row !== undefined ? 5 : width);
+      mark(g, e.k, at === to && row !== undefined ? point - 5 : x, Y(at), at === to && row !== undefined ? 5 : width);
       if (wrong || e === selected) { g.strokeStyle = wrong ? css("--bad") : css("--ink"); g.lineWidth = 2; g.beginPath(); g.roundRect(x - 4, Y(at) - 9, width + 8, 18, 5); g.stroke(); }
       if (e.s && at === (to === undefined ? row : to) && inner() * (1 / (view[1] - view[0])) / Math.max(1, D.events.length) > 34) { g.fillStyle = css("--soft"); g.fillText(short(e.s, 16), x + width + 5, Y(at)); }
       spots.push([x - 3, Y(at) - 9, width + 6, 18, e]);
@@ -75,7 +75,7 @@ function draw() {
   g.restore(); axis(g); strip();
 }
 function short(text, n) { return text.length > n ? text.slice(0, n - 1) + "…" : text; }
-function time(t) { const s = (t - D.from) / 1e9; return s >= 1 ? s.toFixed(3) + " s" : s >= 1e-3 ? (s * 1e3).toFixed(2) + " ms" : (s * 1e6).toFixed(2) + " µs"; }
+function time(t) { if (D.unit) return D.unit + " " + Math.round(t).toLocaleString(); const s = (t - D.from) / 1e9; return s >= 1 ? s.toFixed(3) + " s" : s >= 1e-3 ? (s * 1e3).toFixed(2) + " ms" : (s * 1e6).toFixed(2) + " µs"; }
 function axis(g) {
   g.fillStyle = css("--paper"); g.fillRect(0, 0, GUTTER + inner() + 14, TOP - 4); g.fillStyle = css("--soft"); g.font = "11px system-ui, sans-serif";
   for (let i = 0; i < 6; i++) { const f = view[0] + (view[1] - view[0]) * i / 6; g.fillText(time(D.from + f * span), GUTTER + inner() * i / 6, 9); }

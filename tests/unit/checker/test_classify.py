@@ -259,3 +259,33 @@ def test_a_joined_row_that_no_longer_shows_a_base_record_does_not_tear_the_view(
         found = judge(replay(run.rest()), lambda _: DefinitionMeaning(VIEWS["join"]), budget=budget)
         assert Verdict.VIOLATED not in {f.verdict for f in found.of("strong", "view")}, budget
     assert found.of("strong", "view")[0].verdict is Verdict.HOLDS
+
+
+def smallest(last: int) -> Judgement:
+    """Judge a MIN whose program reads the base when its smallest row leaves: it sees k3, which it absorbs later."""
+    run = Recorder()
+    run.named("run", definition_to_json(VIEWS["min"]))
+    for key, value in (("k1", 4), ("k2", 8)):
+        run.base(key, {"k": key, "x": "a", "y": value})
+    run.write("a", {"x": "a", "min": 4}, [("k1", 0, 1)])
+    run.write("a", {"x": "a", "min": 4}, [("k2", 0, 1)])
+    run.base("k1", None)
+    run.base("k3", {"k": "k3", "x": "a", "y": 5})
+    run.write("a", {"x": "a", "min": last}, [("k1", 1, 2)])
+    run.write("a", {"x": "a", "min": 5}, [("k3", 0, 1)])
+    meaning = DefinitionMeaning(VIEWS["min"])
+    return judge(replay(run.rest()), lambda _: meaning)
+
+
+def test_a_minimum_that_reads_the_base_shows_more_than_it_absorbed_and_is_not_called_false() -> None:
+    found = smallest(5)
+    assert str(found.level("record")) == "complete"
+    (certificates,) = (f for f in found.findings if f.property == "certificates" and f.key is not None)
+    assert certificates.verdict is Verdict.UNDECIDED
+    assert "reads base records" in certificates.reason
+
+
+def test_a_minimum_that_no_base_state_explains_is_a_false_fold() -> None:
+    found = smallest(6)
+    (certificates,) = (f for f in found.findings if f.property == "certificates" and f.key is not None)
+    assert certificates.verdict is Verdict.VIOLATED
