@@ -62,6 +62,11 @@ class From:
         names = self.translator.names
         if isinstance(node, exp.Table) and (node.db or node.name.lower() not in self.ctes):
             refuse_clauses(node, {"this", "db", "alias", "catalog"})
+            alias_node = node.args.get("alias")
+            if alias_node is not None and alias_node.args.get("columns"):
+                raise refused(
+                    node, "other names for a table's columns", "FROM (SELECT id AS a, ... FROM table) AS name"
+                )
             table = names.table(node)
             alias = node.alias_or_name
             prefix = names.prefix(alias)

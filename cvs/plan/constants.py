@@ -77,6 +77,17 @@ def as_type(value: Typed, wanted: str) -> Typed:
     return Typed(Call(f"cast_{wanted}", (value.expression,)), wanted)
 
 
+def castable(left: str, right: str) -> str:
+    """Say what makes two types that do not compare meet."""
+    for wanted, other in ((left, right), (right, left)):
+        if wanted in _EXAMPLES and family(other) == "number":
+            return f"write the {wanted} as {_EXAMPLES[wanted]}"
+    for wanted, other in ((left, right), (right, left)):
+        if family(wanted) == "text" and family(other) in ("number", "boolean"):
+            return f"CAST(... AS {other.upper()}), or write the constant as a text: '...'"
+    return "cast one side"
+
+
 def literal_as(node: exp.Expr, value: Typed, wanted: str) -> Typed:
     """Return a constant converted to another type, or refuse it where it stands."""
     assert isinstance(value.expression, Literal)

@@ -7,6 +7,7 @@ many rows it carries. So a larger epoch is cheaper a row, and an aggregate of fe
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,9 +26,12 @@ from cvs.model.stages import (
     Zone,
     inputs,
 )
+from cvs.plan.sizes import CHANGES_AN_UPDATE, COMPUTED_VALUES, met, touched
 from cvs.plan.statistics import Known, Statistics, Weights, selectivity
 
-CHANGES_AN_UPDATE = 2.0
+EDGES_TOGETHER = (
+    4.0  # because more edges out of one source are one combined selection (programs/stage_combined.py)
+)
 BYTES_A_ROW = 120.0  # because a state row is two images, an epoch each, and a key
 
 
@@ -101,11 +105,6 @@ class ZonePrices:
         return depths
 
 
-def touched(balls: float, bins: float) -> float:
-    """Return how many of some bins are hit by balls that fall at random."""
-    return bins * (1.0 - math.exp(-balls / bins)) if bins > 0 else 0.0
-
-
 @dataclass(slots=True, kw_only=True)
 class _Work:
     """What one stage does, per base table and base update."""
@@ -145,6 +144,8 @@ class _Estimate:
         self.changes: dict[str, dict[str, float]] = {b: {b: CHANGES_AN_UPDATE} for b in self.bases}
         self.stages = {stage.name: stage for stage in plan.stages}
         self.works: dict[str, _Work] = {}
+        self.edges = Counter(edge.source for stage in plan.stages for edge in inputs(stage))
+        self.edges.update(edge.source for publication in plan.publications for edge in publication.inputs)
 
     def cost(self) -> PlanCost:
         found = [cost for zone in self.plan.zones for cost in self.zone(zone)]
@@ -249,11 +250,12 @@ class _Estimate:
         return total
 
     def offered(self, edges: tuple[Edge, ...]) -> dict[str, float]:
-        """Return changes an update of each base table brings to some edges, whether or not they let them through."""
+        """Return changes an update of each base table has some edges evaluate, whether or not they let them through."""
         total: dict[str, float] = {}
         for edge in edges:
+            each = min(1.0, EDGES_TOGETHER / self.edges[edge.source])
             for base, count in self.changes[edge.source].items():
-                total[base] = total.get(base, 0.0) + count
+                total[base] = total.get(base, 0.0) + count * each
         return total
 
     def rows_in(self, edges: tuple[Edge, ...]) -> float:
@@ -312,38 +314,29 @@ class _Estimate:
         """Return the work of a join: rows of a touched key are read once an epoch, of the side that must be."""
         left, right = self.entering(stage.left), self.entering(stage.right)
         left_rows, right_rows = self.rows_in(stage.left), self.rows_in(stage.right)
-        left_keys = self.different(stage.left, stage.left_key)
-        right_keys = self.different(stage.right, stage.right_key)
-        keys = max(left_keys, right_keys)
-        matching = (
-            min(left_keys, right_keys) / keys
-        )  # containment: the smaller set of keys lies in the larger
-        per_left, per_right = right_rows / keys, left_rows / keys  # rows of the other side a change meets
+        keys = (
+            self.different(stage.left, stage.left_key),
+            self.different(stage.right, stage.right_key),
+        )
         keep = selectivity(stage.residual)
-        shown = left_rows * right_rows / keys * keep
-        found = (per_left, per_right)
-        if stage.kind in ("semi", "anti"):
-            share = matching if stage.kind == "semi" else 1.0 - matching * 0.9
-            shown, found = left_rows * share, (share, per_right * 0.25)
-        if stage.kind in ("left", "full"):
-            shown, found = max(shown, left_rows), (max(1.0, per_left), per_right)
+        found = met(stage.kind, (left_rows, right_rows), keys, keep)
         copies = float(zone.buckets) if stage.replicated else 1.0
         bases = left.keys() | right.keys()
         arriving = {b: left.get(b, 0.0) + right.get(b, 0.0) * copies for b in bases}
-        once = self.once(arriving, keys)
+        once = self.once(arriving, found.keys)
         output, looked = {}, {}
         for base in bases:
             a, b = left.get(base, 0.0), right.get(base, 0.0)
-            output[base] = (a * found[0] + b * found[1]) * keep
-            looked[base] = arriving[base] + once * (a * per_left + b * per_right)
+            output[base] = (a * found.follows[0] + b * found.follows[1]) * keep
+            looked[base] = arriving[base] + once * (a * found.meets[0] + b * found.meets[1])
         return _Work(
             changes=arriving,
             output=output,
             written={b: c * 0.9 for b, c in arriving.items()},
             looked=looked,
             kept=left_rows + right_rows * copies,
-            shown=max(1.0, shown),
-            keys=keys,
+            shown=max(1.0, found.shown),
+            keys=found.keys,
         )
 
     def different(self, edges: tuple[Edge, ...], names: tuple[str, ...]) -> float:
@@ -356,7 +349,7 @@ class _Estimate:
         """Follow a column down to its base table and return its different values there."""
         expression = next(c.expression for c in edge.columns if c.name == name)
         if not isinstance(expression, Column):
-            return 25.0  # because computed keys are years, codes and the like
+            return COMPUTED_VALUES
         known = self.known(edge.source, expression.name)
         return known if known is not None else max(1.0, self.rows[edge.source] * 0.1)
 

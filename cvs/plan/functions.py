@@ -114,10 +114,18 @@ PARTS: dict[type[exp.Expr], set[str]] = {
 }
 
 
+_SPECIAL = (
+    "case", "coalesce", "nullif", "if", "cast", "concat", "substring", "round", "floor", "ceil", "greatest", "least",
+    "between", "in", "like",
+)  # fmt: skip
+
+
+def names() -> tuple[str, ...]:
+    """Return every function a view may use."""
+    simple = sorted({name for name, _, _ in SIMPLE.values()} - {"negate"} | set(DATE_PARTS.values()))
+    return (*_SPECIAL, *simple)
+
+
 def listed() -> str:
-    """Return every function a view may use, for the message that refuses one."""
-    names = sorted({name for name, _, _ in SIMPLE.values()} - {"negate"} | set(DATE_PARTS.values()))
-    extra = "case, coalesce, nullif, if, cast, concat, substring, round, floor, ceil, greatest, least"
-    return (
-        f"{extra}, between, in, like, {', '.join(names)}; or compute it when writing and store it in a column"
-    )
+    """Return them for the message that refuses one."""
+    return f"{', '.join(names())}; or compute it when writing and store it in a column"

@@ -132,31 +132,44 @@ def weakest(variants: list[Where]) -> Where:
     rests = {tuple(c for c in variant if c not in shared) for variant in variants}
     if () in rests:
         return tuple(shared)
-    ranged = _range(rests)
-    if ranged is not None:
-        return tuple(sorted([*shared, ranged], key=repr))
+    hull = _hull(rests)
+    if all(len(rest) == 1 for rest in rests) and len(hull) == 1:
+        return tuple(sorted([*shared, *hull], key=repr))
     if len(rests) > VARIANTS_MAX:
-        return tuple(shared)
+        return tuple(sorted([*shared, *hull], key=repr))
     branches = [_and(rest) for rest in sorted(rests, key=repr)]
     return tuple(sorted([*shared, Call("or", tuple(b for b in branches if b is not None))], key=repr))
 
 
-def _range(rests: set[Where]) -> Expression | None:
-    """Of `x < 1`, `x < 2`, ... the widest; None if that is not what they are."""
-    calls = [rest[0] for rest in rests if len(rest) == 1 and isinstance(rest[0], Call)]
-    if len(calls) != len(rests):
-        return None
-    first = calls[0]
-    if (
-        first.function not in ("<", "<=", ">", ">=")
-        or len({(c.function, c.arguments[0]) for c in calls}) != 1
-    ):
-        return None
-    values = [c.arguments[1].value for c in calls if isinstance(c.arguments[1], Literal)]
-    if len(values) != len(calls) or len({type(v) for v in values}) != 1:
-        return None
-    widest = max(values) if first.function.startswith("<") else min(values)
-    return Call(first.function, (first.arguments[0], Literal(widest)))
+def _hull(rests: set[Where]) -> list[Expression]:
+    """Return the widest bounds: of `x < 1`, `x < 2`, ... the last; where every variant has one."""
+    widest: dict[tuple[Expression, bool], list[tuple[Any, str]]] = {}
+    for rest in rests:
+        for (expression, upper), bound in _bounds(rest).items():
+            widest.setdefault((expression, upper), []).append(bound)
+    found: list[Expression] = []
+    for (expression, upper), bounds in widest.items():
+        if len(bounds) < len(rests) or len({type(value) for value, _ in bounds}) != 1:
+            continue
+        value = (max if upper else min)(value for value, _ in bounds)
+        closed = any(operator.endswith("=") for at, operator in bounds if at == value)
+        found.append(Call(("<" if upper else ">") + "=" * closed, (expression, Literal(value))))
+    return found
+
+
+def _bounds(rest: Where) -> dict[tuple[Expression, bool], tuple[Any, str]]:
+    """Return a bound of one selection by expression and side (`=` bounds both); any of several is implied."""
+    found: dict[tuple[Expression, bool], tuple[Any, str]] = {}
+    for condition in rest:
+        if not isinstance(condition, Call) or condition.function not in ("<", "<=", ">", ">=", "="):
+            continue
+        expression, bound = condition.arguments
+        if not isinstance(bound, Literal) or bound.value is None or isinstance(expression, Literal):
+            continue
+        sides = (True, False) if condition.function == "=" else (condition.function.startswith("<"),)
+        for upper in sides:
+            found[(expression, upper)] = (bound.value, condition.function)
+    return found
 
 
 def later(draft: Draft, ports: tuple[Port, ...], sides: tuple[int, ...]) -> Where:

@@ -1,8 +1,11 @@
 """What the refusal of a piece of SQL names instead: the nearest thing that works; and the reason, where it has one."""
 
 import re
+from difflib import get_close_matches
 
 from sqlglot import exp
+
+from cvs.plan.functions import CASTS
 
 _WHOLE = "select the whole column: collections, tuples and user types travel as values"
 _CONSTANT = "write the constant itself: a view has no parameters"
@@ -89,11 +92,61 @@ CLAUSES = {
 """Clauses of a query, by the parser's name: what people call them, and the nearest."""
 
 _CQL = (
+    (
+        r"\bPRIMARY\s+KEY\s*\(",
+        "PRIMARY KEY after the query",
+        "TBLPROPERTIES ('cvs.key' = '(city), day DESC, id') before AS; without it the key is found",
+    ),
+    (
+        r"\bWITH\s+CLUSTERING\s+ORDER\b",
+        "CLUSTERING ORDER",
+        "TBLPROPERTIES ('cvs.key' = '(city), day DESC, id')",
+    ),
     (r"\bALLOW\s+FILTERING\b", "ALLOW FILTERING", "leave it out: a view may select by any column"),
     (r"\bPER\s+PARTITION\s+LIMIT\b", "PER PARTITION LIMIT", "ORDER BY with LIMIT, over the whole view"),
     (r"\bSELECT\s+JSON\b", "SELECT JSON", "select the columns"),
     (r"\bCONTAINS\s+(KEY\s+)?[^(\s]", "CONTAINS", _WHOLE),
 )
+
+
+_LANGUAGE = "see cvs/plan/README.md for the language of views"
+_SIGNS = {
+    "gt": ">",
+    "gte": ">=",
+    "lt": "<",
+    "lte": "<=",
+    "eq": "=",
+    "neq": "<>",
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+}
+
+
+def complaint(description: str) -> tuple[str, str]:
+    """Return the parser's complaint in words of SQL, and what to do."""
+    missing = re.search(r"missing for <class 'sqlglot\.expressions\.(?:\w+\.)*(\w+)'>", description)
+    if missing:
+        sign = _SIGNS.get(missing[1].lower())
+        if sign:
+            return f"{sign} is not finished", f"write what stands after {sign}"
+        return f"{missing[1].upper()} is not finished", _LANGUAGE
+    if "TYPE after CAST" in description:
+        return "CAST to a type that is none", f"one of {', '.join(CASTS)}"
+    return description, _LANGUAGE
+
+
+def misspelt(text: str) -> tuple[str, str, int] | None:
+    """Return a word of a statement's head that is none, what was meant, and where it stands in the text."""
+    words = ("create", "or", "replace", "materialized", "view", "drop", "tblproperties")
+    for statement in re.finditer(r"[^;]+", text):
+        head = re.split(r"\b(?:as|select)\b", statement[0], maxsplit=1, flags=re.IGNORECASE)[0]
+        for found in list(re.finditer(r"[A-Za-z]+", head))[:5]:
+            near = get_close_matches(found[0].lower(), words, n=1, cutoff=0.75)
+            if near and near[0] != found[0].lower():
+                return found[0], near[0].upper(), statement.start() + found.start()
+    return None
 
 
 def cql(text: str) -> tuple[str, str] | None:

@@ -129,7 +129,8 @@ class Selection:
                 groups.over_groups(node, typed.expression) if groups is not None else typed.expression
             )
             if any(f.name.lower() == name.lower() for f in fields):
-                raise refused(node, f"two columns are called `{name}`", "rename one with AS")
+                step = f"rename one with AS; `* EXCEPT ({name})` leaves it out of a star"
+                raise refused(node, f"two columns are called `{name}`", step)
             full = f"{self.prefix}.{name}" if self.prefix else name
             columns.append(Named(name=full, expression=expression))
             fields.append(Field(name=name, column=full, type=typed.type))

@@ -15,6 +15,7 @@ from cvs.plan import functions, nearest
 from cvs.plan.constants import (
     Typed,
     as_type,
+    castable,
     decimal_literal,
     folded,
     integer_type,
@@ -22,7 +23,7 @@ from cvs.plan.constants import (
     literal_as,
     meeting,
 )
-from cvs.plan.refusal import refuse_extras, refused, shown
+from cvs.plan.refusal import nearest_of, refuse_extras, refused, shown
 from cvs.plan.scope import Scope
 from cvs.plan.types import NULL, arithmetic, common, comparable, family, ordered
 
@@ -72,7 +73,8 @@ class Scalars:
         raise refused(
             node,
             f"`{shown(node)}` is not in the language of views",
-            known or f"it knows: {functions.listed()}",
+            known
+            or f"{nearest_of(called, functions.names()) if called else ''}it knows: {functions.listed()}",
         )
 
     def predicate(self, node: exp.Expr) -> Typed:
@@ -282,7 +284,9 @@ class Scalars:
     def _compared(self, node: exp.Expr, name: str, left: Typed, right: Typed) -> Typed:
         left, right = meeting(node, left, right), meeting(node, right, left)
         if not comparable(left.type, right.type):
-            raise refused(node, f"{left.type} cannot be compared with {right.type}", "cast one side")
+            raise refused(
+                node, f"{left.type} cannot be compared with {right.type}", castable(left.type, right.type)
+            )
         if name not in ("=", "<>", "<=>") and not (ordered(left.type) and ordered(right.type)):
             raise refused(node, f"{left.type} has no order", "compare with = or <> only")
         return Typed(Call(name, (left.expression, right.expression)), "boolean")

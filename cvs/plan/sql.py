@@ -17,7 +17,7 @@ from sqlglot.errors import SqlglotError
 from cvs.errors import SpecificationError
 from cvs.model.stages import Typed
 from cvs.model.views import BaseTable, ViewDefinition
-from cvs.plan.nearest import cql
+from cvs.plan.nearest import complaint, cql, misspelt
 from cvs.plan.options import ViewOptions, view_options
 from cvs.plan.publish import PublishedKey, published_key
 from cvs.plan.queries import Queries
@@ -91,23 +91,24 @@ def _statements(text: str) -> list[exp.Expr]:
                 )
         return found
     except SqlglotError as error:
-        details = (getattr(error, "errors", None) or [{}])[0]
-        line, column = details.get("line"), details.get("col")
-        meant = cql(text)
-        reason = (
-            f"{meant[0]} is CQL" if meant else _plain(details.get("description", str(error).splitlines()[0]))
+        raise _no_sql(error, text) from None
+
+
+def _no_sql(error: SqlglotError, text: str) -> SpecificationError:
+    """Return the refusal of a text that cannot be parsed."""
+    details = (getattr(error, "errors", None) or [{}])[0]
+    line, column = details.get("line"), details.get("col")
+    where = f"line {line}:{column}" if line else ""
+    if meant := cql(text):
+        return SpecificationError(f"this is not SQL: {meant[0]} is CQL", where=where, next_step=meant[1])
+    if wrong := misspelt(text):
+        word, likely, at = wrong
+        line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+        return SpecificationError(
+            f"this is not SQL: `{word}`", where=f"line {line}:{column}", next_step=f"did you mean {likely}?"
         )
-        raise SpecificationError(
-            f"this is not SQL: {reason}",
-            where=f"line {line}:{column}" if line else "",
-            next_step=meant[1] if meant else "see cvs/plan/README.md for the language of views",
-        ) from None
-
-
-def _plain(description: str) -> str:
-    """Return the parser's complaint in words of SQL."""
-    missing = re.search(r"missing for <class 'sqlglot\.expressions\.(?:\w+\.)*(\w+)'>", description)
-    return f"{missing[1].upper()} is not finished" if missing else description
+    reason, step = complaint(details.get("description", str(error).splitlines()[0]))
+    return SpecificationError(f"this is not SQL: {reason}", where=where, next_step=step)
 
 
 def _parsed(text: str) -> list[exp.Expr | None]:

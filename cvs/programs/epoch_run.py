@@ -18,7 +18,7 @@ from cvs.programs.stage_bag import Bag
 from cvs.programs.stage_bucket import ALL_RULES, Rules, State, run_bucket, together
 from cvs.programs.stage_codec import Values, bucket_of
 from cvs.programs.stage_delta import DeltaInput, Moved, PartitionChanges, due_between, run_delta
-from cvs.programs.stage_publish import PublishCompute, Shown
+from cvs.programs.stage_publish import PublishCompute, Publishing, Shown
 from cvs.programs.stage_zone import BucketInput, ZoneCompute
 
 KEY_SHOWN_MAX = 200
@@ -47,16 +47,19 @@ class Program:
     zones: tuple[ZoneCompute, ...]
     tables: Mapping[str, str]  # zone -> state table
     publications: tuple[PublishCompute, ...]
+    publishing: Publishing
 
     @classmethod
     def of(cls, plan: Plan, bases: Iterable[BaseReader], tables: Mapping[str, str]) -> "Program":
         """Make a plan ready."""
+        publications = tuple(PublishCompute(p, plan) for p in plan.publications)
         return cls(
             plan=plan,
             bases=tuple(bases),
             zones=tuple(ZoneCompute(zone, plan) for zone in plan.zones),
             tables=tables,
-            publications=tuple(PublishCompute(p, plan) for p in plan.publications),
+            publications=publications,
+            publishing=Publishing(publications, plan),
         )
 
 
@@ -153,8 +156,8 @@ def run_epoch(
         for outputs in (yield from together(machines)):
             flowing.update(outputs)
     requests = []
-    for publication in shown_by(program, pin):
-        shown = result.show(publication, publication.shown(flowing))
+    for publication, moved in shown_by(program, pin, flowing):
+        shown = result.show(publication, moved)
         if shown:
             requests.append(publication.request(shown, pin))
     if requests:
@@ -175,9 +178,12 @@ def zone_levels(zones: Iterable[ZoneCompute]) -> list[list[ZoneCompute]]:
     return levels
 
 
-def shown_by(program: Program, pin: Pin) -> Iterable[PublishCompute]:
-    """Return the views that show what moves in an epoch: not those that are built, shown as a whole, paused."""
-    return (it for it in program.publications if pin.views.get(it.publication.view, LIVE) == LIVE)
+def shown_by(
+    program: Program, pin: Pin, flowing: Mapping[str, Bag]
+) -> Iterable[tuple[PublishCompute, list[Shown]]]:
+    """Return what moves in the views that show it: not in those that are built, shown as a whole, paused."""
+    moved = program.publishing.shown(flowing)
+    return ((it, shown) for it, shown in moved if pin.views.get(it.publication.view, LIVE) == LIVE)
 
 
 def delta_step(

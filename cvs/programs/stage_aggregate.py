@@ -70,8 +70,8 @@ class AggregateCompute:
         self.stage = stage
         self._group_prefix = framed(b"%d" % number, b"g")
         self._value_prefix = framed(b"%d" % number, b"v")
-        self._places = [columns.index(name) for name in stage.group]
-        self.group_of = picking(self._places)  # the group an input row belongs to
+        self.places = [columns.index(name) for name in stage.group]
+        self.group_of = picking(self.places)  # the group an input row belongs to
         self._kept = [_Kept(i, a, _place(a, columns)) for i, a in enumerate(stage.aggregates)]
         self._by_value = sorted({k.place for k in self._kept if k.by_value and k.place is not None})
         self._shown = _shown(stage)
@@ -104,7 +104,7 @@ class AggregateCompute:
             if moves is None:
                 moves = groups[name] = _Moves(tuple(map(canonical, group)))
             moves.rows.append((row, count))
-        if always and not self._places:
+        if always and not self.places:
             groups.setdefault(pack_key(()), _Moves(()))
         for name, moves in groups.items():
             for place in self._by_value:
@@ -166,7 +166,7 @@ class AggregateCompute:
                 found = self._take_distinct(kept, stood, turns[kept.place])
             record[2 + kept.number] = found
         assert record[1] >= 0, "a group lost more rows than it had: a change came in twice or never"
-        if record[1] == 0 and self._places:
+        if record[1] == 0 and self.places:
             state.put(key, None)
             return
         out.add(self._output(tuple(record)), 1)

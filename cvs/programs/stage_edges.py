@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from cvs.model.expressions import Column, compile_expression, compile_predicate
 from cvs.model.stages import Edge, Plan, Stage
+from cvs.model.views import Named
 from cvs.programs.stage_bag import Bag
 from cvs.programs.stage_codec import Values, picking
 
@@ -28,15 +29,16 @@ def output_columns(stage: Stage) -> tuple[str, ...]:
 
 def compile_edge(edge: Edge, source_columns: tuple[str, ...]) -> RowMap:
     """Return the edge as a function from a source's row to a row of its port."""
-    project = _projection(edge, source_columns)
+    project = projection(edge.columns, source_columns)
     if edge.where is None:
         return project
     chosen = compile_predicate(edge.where)
     return lambda row: project(row) if chosen(dict(zip(source_columns, row, strict=True))) else None
 
 
-def _projection(edge: Edge, source_columns: tuple[str, ...]) -> Callable[[Values], Values]:
-    expressions = [named.expression for named in edge.columns]
+def projection(columns: tuple[Named, ...], source_columns: tuple[str, ...]) -> Callable[[Values], Values]:
+    """Return the columns of an edge as a function of a source's row."""
+    expressions = [named.expression for named in columns]
     if all(isinstance(it, Column) and it.name in source_columns for it in expressions):
         places = [source_columns.index(it.name) for it in expressions if isinstance(it, Column)]
         if places == list(range(len(source_columns))):

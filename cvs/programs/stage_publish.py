@@ -4,7 +4,7 @@ One full row with explicit nulls, or one row delete, a key an epoch (PROTOCOL se
 test-and-set of the epoch is known applied and before the commit (H30). A replay puts the same again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cvs.model.expressions import Column
@@ -12,6 +12,7 @@ from cvs.model.stages import Edge, Plan, Publication
 from cvs.programs.epoch import Pin
 from cvs.programs.stage_bag import Bag
 from cvs.programs.stage_codec import Value, Values, pack, picking
+from cvs.programs.stage_combined import Combined
 from cvs.programs.stage_edges import columns_of_sources, compile_edge, through
 
 KEY_BYTES_MAX = 65_000  # Cassandra's limit is 65,535 for a whole key, lengths included
@@ -66,12 +67,16 @@ class PublishCompute:
         return out
 
     def shown(self, changes: Mapping[str, Bag]) -> list[Shown]:
+        """Return which view records moved by changes of the sources."""
+        return self.moved(self.rows(changes))
+
+    def moved(self, rows: Bag) -> list[Shown]:
         """Return which view records moved, in the order of their keys' bytes.
 
         A row with a null in its primary key cannot be published: Cassandra has no such row.
         """
         moved: dict[bytes, tuple[Values, list[Values | None]]] = {}
-        for row, count in self.rows(changes):
+        for row, count in rows:
             key = self.key_of(row)
             if any(value is None for value in key):
                 continue
@@ -104,6 +109,32 @@ class PublishCompute:
             deletes=tuple(it.key for it in shown if it.now is None and not it.refused),
             write_time=pin.write_time(self.publication.view),
         )
+
+
+class Publishing:
+    """All publications of a plan; their edges out of one source are taken together."""
+
+    def __init__(self, publications: Sequence[PublishCompute], plan: Plan) -> None:
+        self._publications = publications
+        columns = columns_of_sources(plan)
+        found: dict[str, list[tuple[Edge, int]]] = {}
+        for number, it in enumerate(publications):
+            for edge in it.publication.inputs:
+                found.setdefault(edge.source, []).append((edge, number))
+        self._ways = {
+            source: (Combined([edge for edge, _ in ways], columns[source]), [number for _, number in ways])
+            for source, ways in found.items()
+        }
+
+    def shown(self, changes: Mapping[str, Bag]) -> Iterator[tuple[PublishCompute, list[Shown]]]:
+        """Return which records of each view moved."""
+        rows: dict[int, Bag] = {}
+        for source, (combined, numbers) in self._ways.items():
+            if source in changes:
+                for way, row, count, name in combined.carry(changes[source]):
+                    rows.setdefault(numbers[way], Bag()).add(row, count, name)
+        for number, it in enumerate(self._publications):
+            yield it, it.moved(rows[number]) if number in rows else []
 
 
 def _size(value: str | bytes) -> int:

@@ -22,7 +22,8 @@ from cvs.programs.stage_aggregate import AggregateCompute
 from cvs.programs.stage_bag import Bag
 from cvs.programs.stage_bucket import NeedsError, State
 from cvs.programs.stage_codec import Value, Values, bucket_of, pack_key
-from cvs.programs.stage_edges import RowMap, columns_of_sources, compile_edge, through
+from cvs.programs.stage_combined import Combined
+from cvs.programs.stage_edges import columns_of_sources
 from cvs.programs.stage_join import JoinCompute
 from cvs.programs.stage_sets import CountedCompute, TopKCompute
 
@@ -33,13 +34,13 @@ StageCompute = AggregateCompute | JoinCompute | CountedCompute | TopKCompute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Way:
-    """One edge into one side of one stage."""
+class _Ways:
+    """All edges out of one source into a zone, and for each the side of the stage it enters."""
 
     source: str
-    stage: int
-    side: int
-    run: RowMap
+    combined: Combined
+    places: tuple[tuple[int, int], ...]
+    routings: tuple[int, ...]  # equal where equal rows go to the same buckets
 
 
 class ZoneCompute:
@@ -48,35 +49,50 @@ class ZoneCompute:
     def __init__(self, zone: Zone, plan: Plan) -> None:
         self.zone = zone
         self.name = zone.name
-        columns = columns_of_sources(plan)
+        self._columns = columns_of_sources(plan)
         own = {stage.name for stage in zone.stages}
         self._computes = [_compute(stage, i) for i, stage in enumerate(zone.stages)]
-        self._ways: list[_Way] = []
-        self._inner: list[_Way] = []
+        found: dict[str, list[tuple[Edge, tuple[int, int]]]] = {}
         for number, stage in enumerate(zone.stages):
             for side, edges in enumerate(ports(stage)):
                 for edge in edges:
-                    run = compile_edge(edge, _columns(columns, edge))
-                    way = _Way(source=edge.source, stage=number, side=side, run=run)
-                    (self._inner if edge.source in own else self._ways).append(way)
+                    found.setdefault(edge.source, []).append((edge, (number, side)))
+        ways = [self._ways_of(source, entering) for source, entering in found.items()]
+        self._outer = [it for it in ways if it.source not in own]
+        self._inner = {it.source: it for it in ways if it.source in own}
+        self._waits = [{e.source for port in ports(s) for e in port} & own for s in zone.stages]
+
+    def _ways_of(self, source: str, entering: list[tuple[Edge, tuple[int, int]]]) -> _Ways:
+        if source not in self._columns:
+            raise SpecificationError(f'the plan has no source "{source}"', where="an edge of a stage")
+        routings: dict[object, int] = {}
+        return _Ways(
+            source=source,
+            combined=Combined([edge for edge, _ in entering], self._columns[source]),
+            places=tuple(place for _, place in entering),
+            routings=tuple(
+                routings.setdefault(self._routing(*place), len(routings)) for _, place in entering
+            ),
+        )
 
     @property
     def sources(self) -> frozenset[str]:
         """Name the sources outside the zone."""
-        return frozenset(way.source for way in self._ways)
+        return frozenset(ways.source for ways in self._outer)
 
     def route(self, changes: Mapping[str, Bag], *, first: bool = False) -> dict[int, BucketInput]:
         """Carry changes over the edges and to the buckets they belong to."""
         routed: dict[int, BucketInput] = {}
-        for way in self._ways:
-            bag = changes.get(way.source)
+        for ways in self._outer:
+            bag = changes.get(ways.source)
             if bag is None or not len(bag):
                 continue
-            arrived = Bag()
-            through(way.run, bag, arrived)
-            place = (way.stage, way.side)
-            for name, (row, count) in arrived.named():
-                for bucket in self._buckets(way, row):
+            known: dict[tuple[int, bytes], Iterable[int]] = {}
+            for way, row, count, name in ways.combined.carry(bag):
+                place, at = ways.places[way], (ways.routings[way], name)
+                if at not in known:
+                    known[at] = self._buckets(place, row)
+                for bucket in known[at]:
                     entered = routed.setdefault(bucket, {})
                     if place not in entered:
                         entered[place] = Bag()
@@ -91,14 +107,21 @@ class ZoneCompute:
             bucket: entered for bucket, entered in routed.items() if first or any(map(len, entered.values()))
         }
 
-    def _buckets(self, way: _Way, row: Values) -> Iterable[int]:
-        compute, stage = self._computes[way.stage], self.zone.stages[way.stage]
+    def _routing(self, number: int, side: int) -> object:
+        """Return what a row's buckets follow from: equal for stages that route alike."""
+        compute, stage = self._computes[number], self.zone.stages[number]
+        if isinstance(compute, AggregateCompute):
+            return tuple(compute.places)
+        return (number, side) if isinstance(stage, JoinStage) else type(stage)
+
+    def _buckets(self, place: tuple[int, int], row: Values) -> Iterable[int]:
+        compute, stage = self._computes[place[0]], self.zone.stages[place[0]]
         buckets = self.zone.buckets
         if isinstance(stage, JoinStage):
             assert isinstance(compute, JoinCompute)
             if not stage.replicated:
-                return (bucket_of(pack_key(compute.join_key(way.side, row)), buckets),)
-            return range(buckets) if way.side == 1 else (bucket_of(pack_key(row), buckets),)
+                return (bucket_of(pack_key(compute.join_key(place[1], row)), buckets),)
+            return range(buckets) if place[1] == 1 else (bucket_of(pack_key(row), buckets),)
         if isinstance(compute, AggregateCompute):
             return (bucket_of(pack_key(compute.group_of(row)), buckets),)
         if isinstance(stage, TopKStage):
@@ -112,34 +135,46 @@ class ZoneCompute:
         read as often as its stages are deep, not as often as they are many.
         """
         outputs: dict[str, Bag] = {}
+        inside: BucketInput = {}
         keys: set[bytes] = set()
         prefixes: set[bytes] = set()
         for number, stage in enumerate(self.zone.stages):
-            inner = [way for way in self._inner if way.stage == number]
-            if any(way.source not in outputs for way in inner):
+            if not self._waits[number] <= outputs.keys():
                 continue  # because a stage it reads waits for rows
             try:
-                outputs[stage.name] = self._stage(
-                    number, state, entered, [(way, outputs[way.source]) for way in inner]
-                )
+                outputs[stage.name] = self._stage(number, state, entered, inside)
             except NeedsError as needs:
                 keys.update(needs.keys)
                 prefixes.update(needs.prefixes)
+                continue
+            self._pass_on(stage.name, outputs[stage.name], inside)
         if keys or prefixes:
             raise NeedsError(keys, prefixes)
         return outputs
 
-    def _stage(self, number: int, state: State, entered: BucketInput, inside: list[tuple[_Way, Bag]]) -> Bag:
-        compute = self._computes[number]
-        always = (number, 0) in entered
-        taken = [entered.setdefault((number, side), Bag()) for side in (0, 1)]
-        for side in {
-            way.side for way, _ in inside
-        }:  # because what entered is needed again in the next attempt
-            entered_too, taken[side] = taken[side], Bag()
-            taken[side].extend(entered_too)
-        for way, bag in inside:
-            through(way.run, bag, taken[way.side])
+    def _pass_on(self, stage: str, output: Bag, inside: BucketInput) -> None:
+        """Carry what a stage puts out to the stages of its zone that read it."""
+        ways = self._inner.get(stage)
+        if ways is None or not len(output):
+            return
+        for way, row, count, name in ways.combined.carry(output):
+            inside.setdefault(ways.places[way], Bag()).add(row, count, name)
+
+    def _stage(self, number: int, state: State, entered: BucketInput, inside: BucketInput) -> Bag:
+        compute, places = self._computes[number], ((number, 0), (number, 1))
+        if not any(place in entered or place in inside for place in places):
+            return Bag()
+        always = places[0] in entered
+        if isinstance(compute, AggregateCompute | TopKCompute):
+            taken = [entered.get(places[0]) or Bag()]
+        else:
+            taken = [entered.setdefault(place, Bag()) for place in places]
+        for side, place in enumerate(places[: len(taken)]):
+            if place in inside:  # what entered stays as it is, because it is needed again in the next attempt
+                both = Bag()
+                both.extend(taken[side])
+                both.extend(inside[place])
+                taken[side] = both
         if isinstance(compute, AggregateCompute | TopKCompute):
             return compute(state, taken[0], always=always)
         return compute(state, (taken[0], taken[1]))
@@ -160,12 +195,6 @@ def ports(stage: Stage) -> tuple[tuple[Edge, ...], ...]:
     if isinstance(stage, JoinStage | SetStage):
         return (stage.left, stage.right)
     return (stage.inputs,)
-
-
-def _columns(columns: Mapping[str, tuple[str, ...]], edge: Edge) -> tuple[str, ...]:
-    if edge.source not in columns:
-        raise SpecificationError(f'the plan has no source "{edge.source}"', where="an edge of a stage")
-    return columns[edge.source]
 
 
 def _compute(stage: Stage, number: int) -> StageCompute:

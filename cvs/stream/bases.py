@@ -4,7 +4,7 @@ Only here are serialized values read: DELTA itself compares bytes. Clusterings t
 serialized values; paths of collection elements carry a leading dot, so that an empty one is still a path.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -79,12 +79,14 @@ def delta_input(
     definitions: Mapping[str, TableDefinition],
     *,
     tables: Iterable[str] = (),
+    reads: Mapping[str, Collection[str]] | None = None,
     begun: int = 0,
 ) -> tuple[dict[str, DeltaInput], dict[str, str]]:
     """Sort captured changes by base table, partition and row; `definitions` by the references in them.
 
-    Beside it: which tables nothing can follow any more, and why. A gap may have lost changes of any table; a table
-    that was truncated before the build began (`begun`, microseconds) was scanned as it is.
+    Beside it: which tables nothing can follow any more, and why; of a column that the views read (`reads`) and that
+    went, `table.column`. A gap may have lost changes of any table; a table that was truncated before the build began
+    (`begun`, microseconds) was scanned as it is.
     """
     found: dict[str, DeltaInput] = {}
     stopped: dict[str, str] = {}
@@ -96,7 +98,10 @@ def delta_input(
         known = followed.get(change.definition)
         if known is None or change.kind in UNLIKE_ROWS:
             definition = definitions.get(change.definition)
-            if definition is None or change.kind is Kind.SCHEMA:
+            if definition is None:
+                continue
+            if change.kind is Kind.SCHEMA:
+                stopped |= _gone(definition, (reads or {}).get(definition.full_name, ()))
                 continue
             if change.kind is Kind.TRUNCATION and change.deletion and _surely_before(change.deletion, begun):
                 continue
@@ -111,6 +116,12 @@ def delta_input(
             partition = partitions[change.key] = PartitionChanges()
         _take(change, partition, clustered=clustered)
     return found, stopped
+
+
+def _gone(definition: TableDefinition, read: Iterable[str]) -> dict[str, str]:
+    """Return the columns that views read and a table has no more."""
+    left = {column.name for column in definition.columns}
+    return {f"{definition.full_name}.{name}": "the column was dropped" for name in read if name not in left}
 
 
 def _surely_before(truncation: captured.Deletion, moment: int) -> bool:

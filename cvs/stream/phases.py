@@ -2,7 +2,7 @@
 
     building --scan absorbed--> publishing --all of it shown, committed--> live
     live <--asked for--> paused; from there, and to be repaired, by way of publishing
-    any of them --base table truncated or dropped, gap in the feed--> broken, until a new incarnation
+    any of them --base table truncated, it or a column dropped, gap in the feed--> broken, until a new incarnation
 
 An incarnation after the first builds beside the one that serves, in a control row of its own, and publishes once it
 has taken that one's place (`Pipeline.take_over`).
@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from cvs.capture.feed import Head
-from cvs.model.stages import Edge, Plan, inputs
+from cvs.model.expressions import columns_of
+from cvs.model.stages import AggregateStage, Edge, JoinStage, Plan, Stage, inputs
 from cvs.programs.epoch import BROKEN, BUILDING, LIVE, PAUSED, PUBLISHING, Pin, next_pin
 
 MICROSECONDS = 1_000_000
@@ -135,12 +136,44 @@ def reason(pin: Pin, plan: Plan, view: str) -> str:
 
 
 def sources(plan: Plan, edges: Iterable[Edge]) -> set[str]:
-    """Name the base tables that edges read, directly or through stages."""
+    """Name the base tables that edges read, directly or through stages, and the columns: `table`, `table.column`."""
     stages = {stage.name: stage for stage in plan.stages}
     found: set[str] = set()
+
+    def follow(edge: Edge, wanted: set[str] | None) -> None:
+        read = _columns(edge, wanted)
+        if edge.source not in stages:
+            found.update((edge.source, *(f"{edge.source}.{column}" for column in read)))
+            return
+        for inner in inputs(stages[edge.source]):
+            follow(inner, _entering(stages[edge.source], read))
+
     for edge in edges:
-        if edge.source in stages:
-            found |= sources(plan, inputs(stages[edge.source]))
-        else:
-            found.add(edge.source)
+        follow(edge, None)
     return found
+
+
+def reads(plan: Plan) -> dict[str, set[str]]:
+    """Return which columns of each base table the plan reads."""
+    found = set().union(*(sources(plan, it.inputs) for it in plan.publications))
+    return {
+        base.name: {name for name, _ in base.columns if f"{base.name}.{name}" in found} for base in plan.bases
+    }
+
+
+def _columns(edge: Edge, wanted: set[str] | None) -> set[str]:
+    """Return the columns of its source that an edge needs for what is wanted of it (None: all)."""
+    expressions = [it.expression for it in edge.columns if wanted is None or it.name in wanted]
+    expressions += [] if edge.where is None else [edge.where]
+    return {column for expression in expressions for column in columns_of(expression)}
+
+
+def _entering(stage: Stage, wanted: set[str]) -> set[str] | None:
+    """Return which columns must enter a stage for some of its output, which other views may share; None: all."""
+    if isinstance(stage, AggregateStage):
+        taken = [it.argument for it in stage.aggregates if it.name in wanted and it.argument is not None]
+        return set(stage.group).union(*(columns_of(argument) for argument in taken))
+    if isinstance(stage, JoinStage):
+        residual = columns_of(stage.residual) if stage.residual is not None else ()
+        return wanted.union(stage.left_key, stage.right_key, residual)
+    return None

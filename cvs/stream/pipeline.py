@@ -6,7 +6,7 @@ done is done again under the same pin, and comes out the same.
 
 import gc
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -35,7 +35,7 @@ from cvs.store.session import CassandraSession
 from cvs.stream.bases import delta_input
 from cvs.stream.build import PREFIX, Build
 from cvs.stream.door import CassandraDoor
-from cvs.stream.phases import Wishes, pin_after
+from cvs.stream.phases import Wishes, pin_after, reads
 from cvs.stream.quarantine import put_quarantined
 from cvs.stream.recipe import Recipe
 from cvs.stream.retiring import renew_published, retire_rows
@@ -88,6 +88,7 @@ class Pipeline:
     seconds: dict[str, float] = field(default_factory=dict)
     seen: Mapping[str, Head] | None = None  # the streams, as they were last looked at
     _known: "_Known" = field(init=False)
+    _reads: Mapping[str, Collection[str]] = field(init=False)
     _last_pin: float = 0.0
 
     def __post_init__(self) -> None:
@@ -96,6 +97,7 @@ class Pipeline:
         self.door = self.recipe.door(self.session)
         self.images = RememberedImages(self._ask)
         self._known = _Known(self.feed, self.recipe.definitions)
+        self._reads = reads(self.recipe.plan)
 
     def start(self) -> Control:
         """Read the control row; a pinned epoch of other code is refused (H4).
@@ -206,7 +208,7 @@ class Pipeline:
         started = self.monotonic()
         tables = self.recipe.definitions
         found = read_pinned(self.feed, pin)
-        changes, stopped = delta_input(found, self._known, tables=tables, begun=pin.begun)
+        changes, stopped = delta_input(found, self._known, tables=tables, reads=self._reads, begun=pin.begun)
         for table in {*stopped, *pin.stopped}:
             changes.pop(table, None)  # because what is followed in part is not followed
         self._took("feed", started)

@@ -91,8 +91,8 @@ def _publish(
     slices: int,
 ) -> None:
     requests = []
-    for publication in shown_by(program, pin):
-        shown = result.show(publication, publication.shown(flowing))
+    for publication, moved in shown_by(program, pin, flowing):
+        shown = result.show(publication, moved)
         requests += [publication.request(shown[i::slices], pin) for i in range(slices) if shown[i::slices]]
     if requests:
         spread(_PublishTask(recipe), [requests[i::slices] for i in range(slices) if requests[i::slices]])

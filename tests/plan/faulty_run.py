@@ -239,7 +239,7 @@ class PipelineRun:
         """Say which levels the run had for a view, from its first commit on."""
         case = _Case(self, view)
         by_key: dict[tuple[Any, ...], list[tuple[int, Hashable]]] = {}
-        whole = dict(case.meaning(case.cut(self.cuts[1])))
+        whole = dict(case.meaning(case.cut(1)))
         plain: list[tuple[int, Hashable]] = [(1, frozenset(whole.items()))]
         for key in whole:
             by_key[key] = [(1, whole[key])]
@@ -265,23 +265,32 @@ class PipelineRun:
 
 
 class _Case:
-    """One view's meaning over the time-lines of a run."""
+    """One view's meaning over the time-lines of a run; what never moved after the first commit stands in every cut."""
 
     def __init__(self, run: PipelineRun, view: DeclaredView) -> None:
         self.run = run
         names = {base.name: base for base in run.plan.bases}
         self.told = DefinitionMeaning(view.definition, names)
-        self.lines = sorted(run.timelines, key=repr)
+        moved = {
+            record for record, line in run.timelines.items() if run.cuts[1].get(record, 0) < len(line) - 1
+        }
+        self.still = {record: line[-1] for record, line in run.timelines.items() if record not in moved}
+        self.lines = sorted(moved, key=repr)
         self.tops: Cut = tuple(len(run.timelines[record]) - 1 for record in self.lines)
         self.memo: dict[Cut, Mapping[Any, Hashable]] = {}
+        self.by_epoch: dict[int, Cut] = {}
 
-    def cut(self, versions: Mapping[Record, int]) -> Cut:
-        return tuple(versions.get(record, 0) for record in self.lines)
+    def cut(self, epoch: int) -> Cut:
+        """Return the base state an epoch moved to."""
+        if epoch not in self.by_epoch:
+            versions = self.run.cuts[epoch]
+            self.by_epoch[epoch] = tuple(versions.get(record, 0) for record in self.lines)
+        return self.by_epoch[epoch]
 
     def meaning(self, cut: Cut) -> Mapping[Any, Hashable]:
         if cut not in self.memo:
             pairs = zip(self.lines, cut, strict=True)
-            base = {record: self.run.timelines[record][version] for record, version in pairs}
+            base = self.still | {record: self.run.timelines[record][version] for record, version in pairs}
             found = self.told.view(base)
             self.memo[cut] = {key: row for key, row in found.items() if None not in key}
         return self.memo[cut]
@@ -297,7 +306,7 @@ class _Case:
         problem = Problem(tops=self.tops, meaning=meaning, states=states)
         if search.converged(problem, Budget(STEPS_MAX))[0] is not Verdict.HOLDS:
             return Level.NOT_CONVERGED
-        cuts = tuple(self.cut(self.run.cuts[epoch]) for epoch, _ in seen)
+        cuts = tuple(self.cut(epoch) for epoch, _ in seen)
         witness = Witness(kind="chain", cuts=cuts)
         if verify("strong holds", witness, tops=self.tops, meaning=meaning, states=states):
             return Level.STRONG

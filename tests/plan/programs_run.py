@@ -11,7 +11,7 @@ from cvs.programs.epoch_run import zone_step
 from cvs.programs.stage_bag import Bag
 from cvs.programs.stage_bucket import drive
 from cvs.programs.stage_memory import MemoryDoor
-from cvs.programs.stage_publish import PublishCompute
+from cvs.programs.stage_publish import PublishCompute, Publishing
 from cvs.programs.stage_zone import ZoneCompute
 
 
@@ -20,7 +20,9 @@ class ProgramsRun:
 
     def __init__(self, plan: Plan, door: Any = None, tables: Mapping[str, str] | None = None) -> None:
         self.zones = [ZoneCompute(zone, plan) for zone in plan.zones]
-        self.shown = [PublishCompute(publication, plan) for publication in plan.publications]
+        self.shown = Publishing(
+            [PublishCompute(publication, plan) for publication in plan.publications], plan
+        )
         self.door, self.puts = door or MemoryDoor(), door is not None
         self.tables = tables or {zone.name: zone.name for zone in plan.zones}
         self.number = 0
@@ -35,10 +37,9 @@ class ProgramsRun:
             routed = zone.route(flowing, first=pin.first)
             self.test_and_sets += len(routed)
             flowing.update(drive(zone_step(zone, self.tables[zone.name], pin, routed), self.door))
-        for publish in self.shown:
+        for publish, shown in self.shown.shown(flowing):
             names = [name for name, _ in publish.publication.columns]
             table = self.published[publish.publication.view]
-            shown = publish.shown(flowing)
             if self.puts and shown:
                 self.door([publish.request(shown, pin)])
             for it in shown:

@@ -242,6 +242,14 @@ CLAUSES = [
     ("SELECT id, customer FROM orders WHERE id = ?", "not in the language", "no parameters"),
     ("SELECT id, customer, WRITETIME(total) AS t FROM orders", "not in the language", "one write"),
     ("SELECT id, customer, day + 1 AS d FROM orders", "makes no sense", "INTERVAL"),
+    ("SELECT id, customer FROM orders WHERE id IS NOT NULL PRIMARY KEY (id)", "PRIMARY KEY after", "cvs.key"),
+    ("SELECT id, customer, UPER(region) AS r FROM orders", "not in the language", "did you mean `upper`?"),
+    ("SELECT id, customer, CAST(region AS money) AS r FROM orders", "a type that is none", "DECIMAL"),
+    ("SELECT id, customer FROM orders WHERE id >", "> is not finished", "what stands after >"),
+    ("SELECT id, customer FROM orders WHERE day BETWEEN 1 AND 2", "cannot be compared", "'2026-01-31'"),
+    ("SELECT id, customer FROM orders WHERE region > 5", "cannot be compared", "CAST(... AS INT)"),
+    ("SELECT id, customer FROM orders AS o (a, b)", "other names", "id AS a"),
+    ("SELECT * FROM orders o JOIN customers c ON o.customer = c.id", "two columns are called `id`", "EXCEPT (id)"),
 ]  # fmt: skip
 
 
@@ -254,6 +262,13 @@ def test_what_people_know_from_elsewhere_is_refused_in_their_words(
     assert reason in refusal.value.what
     assert instead in refusal.value.next_step
     assert refusal.value.where.startswith("line 1:")
+
+
+def test_a_misspelt_word_of_a_later_statement_is_found() -> None:
+    text = "CREATE MATERIALIZED VIEW a AS SELECT id, name FROM customers;\nDRP MATERIALIZED VIEW a"
+    with pytest.raises(SpecificationError, match="`DRP`") as refusal:
+        parse_views(text, TABLES)
+    assert (refusal.value.where, refusal.value.next_step) == ("line 2:1", "did you mean DROP?")
 
 
 def test_a_product_is_refused_at_the_table_nothing_ties() -> None:

@@ -152,6 +152,16 @@ def test_what_cannot_be_followed_stops_its_table() -> None:
     assert stopped(Kind.TRUNCATION, "other") == {}
 
 
+def test_a_column_that_views_read_and_that_went_is_said() -> None:
+    def stopped(*read: str) -> dict[str, str]:
+        change = Change(kind=Kind.SCHEMA, definition="d")
+        return delta_input([change], {"d": DEFINITION}, reads={"home.readings": read})[1]
+
+    here = [column.name for column in DEFINITION.columns]
+    assert stopped(*here) == {}
+    assert stopped(here[0], "gone") == {"home.readings.gone": "the column was dropped"}
+
+
 def test_what_was_truncated_before_a_build_began_stops_nothing() -> None:
     """The scan saw what was left, and the captured changes are younger; one that came later stops the table."""
 

@@ -6,8 +6,10 @@ from cvs.capture.feed import Head
 from cvs.model.expressions import Column
 from cvs.model.stages import AggregateStage, Edge, Plan, Publication, Zone
 from cvs.model.views import BaseTable, Named
+from cvs.plan.maintenance import maintenance_plan
+from cvs.plan.sql import parse_views
 from cvs.programs.epoch import BROKEN, BUILDING, LIVE, PAUSED, PUBLISHING, Pin
-from cvs.stream.phases import Wishes, begun, broken, pin_after, reason
+from cvs.stream.phases import Wishes, begun, broken, pin_after, reads, reason
 
 TABLES = tuple(BaseTable(name=f"s.{n}", columns=(("id", "int"),), partition_key=("id",)) for n in "ab")
 
@@ -74,6 +76,24 @@ def test_what_cannot_be_followed_breaks_its_views_and_no_others() -> None:
     assert following is not None
     assert following.views == {"v.one": BROKEN, "v.both": BROKEN, "v.other": PUBLISHING}
     assert following.stopped == stopped
+
+
+def test_a_dropped_column_breaks_the_views_that_read_it_and_no_others() -> None:
+    """Also of two views that share a stage: only one of them shows the sum of what went."""
+    tables = (
+        BaseTable(name="s.a", columns=(("id", "int"), ("x", "int"), ("y", "int")), partition_key=("id",)),
+    )
+    text = """CREATE MATERIALIZED VIEW s.sums AS SELECT x, SUM(y) AS n FROM a GROUP BY x;
+              CREATE MATERIALIZED VIEW s.counts AS SELECT x, COUNT(*) AS n FROM a GROUP BY x;
+              CREATE MATERIALIZED VIEW s.some AS SELECT id FROM a WHERE y > 1;
+              CREATE MATERIALIZED VIEW s.pairs AS SELECT a.id, b.y FROM a JOIN a b ON a.x = b.id;"""
+    plan = maintenance_plan(parse_views(text, tables), tables)
+    assert len(plan.stages) == 2
+    assert reads(plan) == {"s.a": {"id", "x", "y"}}
+    stopped = {"s.a.y": "the column was dropped"}
+    pin = broken(Pin(epoch=1), plan, stopped)
+    assert pin.views == {"s.sums": BROKEN, "s.counts": LIVE, "s.some": BROKEN, "s.pairs": BROKEN}
+    assert reason(pin, plan, "s.sums") == "s.a.y: the column was dropped"
 
 
 def test_a_paused_view_stands_still_and_is_shown_anew_before_it_goes_on() -> None:
