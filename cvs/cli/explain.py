@@ -16,7 +16,7 @@ from cvs.plan.changes import difference
 from cvs.plan.cost import plan_cost
 from cvs.plan.cql import tables_of_schema
 from cvs.plan.explain import Explanation
-from cvs.plan.maintenance import Choices, maintenance_plan
+from cvs.plan.maintenance import Choices, maintenance_plan, with_declared_rows
 from cvs.plan.measured import Measured, measured
 from cvs.plan.picture import page
 from cvs.plan.sql import parse_views
@@ -61,7 +61,6 @@ Found = TypeVar("Found")
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The views as they are: say also what changing them to VIEWS keeps, rebuilds and drops.",
 )
-@click.option("--replicate", multiple=True, help="Small table to keep in every bucket (repeatable).")
 @click.option(
     "--html", type=click.Path(dir_okay=False, path_type=Path), help="Also write one HTML page with a picture."
 )
@@ -76,7 +75,6 @@ def command(
     analyze: bool,
     seconds: float,
     before: Path | None,
-    replicate: tuple[str, ...],
     html: Path | None,
     as_json: bool,
 ) -> None:
@@ -93,20 +91,18 @@ def command(
     if schema is None:
         keyspace = keyspace or settings.views.published_keyspace
     known = Statistics.of(_mapping(statistics)) if statistics is not None else Statistics()
-    choices = Choices(replicated=frozenset(replicate))
     seen: Measured | None = None
     if schema is not None:
         tables = tables_of_schema(schema.read_text())
     else:
         tables = _live(settings, Views.bases)
     declared = parse_views(views.read_text(), tables, keyspace=keyspace)
-    plan = maintenance_plan(declared, tables, choices)
+    plan = maintenance_plan(declared, tables)
     if analyze:
         known, seen = _live(settings, lambda views: _analyzed(views.session, plan, known, seconds))
+    known = with_declared_rows(known, declared)
     told = Weights.of(_mapping(weights)) if weights is not None else Weights()
-    apart = maintenance_plan(
-        declared, tables, Choices(share=False, merge_zones=False, replicated=choices.replicated)
-    )
+    apart = maintenance_plan(declared, tables, Choices(share=False, merge_zones=False))
     explanation = Explanation(
         views=declared,
         plan=plan,

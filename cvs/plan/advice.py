@@ -1,6 +1,6 @@
 """What would make a plan cheaper or fresher, said only where the estimate shows it."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from cvs.model.stages import AggregateStage, JoinStage, Plan, TopKStage
 from cvs.plan.cost import PlanCost
@@ -9,8 +9,8 @@ CROWDED = 10_000.0  # because reading more rows of one bucket than this in an ep
 SMALL = 2_000.0
 
 
-def advice(plan: Plan, cost: PlanCost) -> Iterator[str]:
-    """Yield hints, the most certain first."""
+def advice(plan: Plan, cost: PlanCost, told: Collection[str] = ()) -> Iterator[str]:
+    """Yield hints, the most certain first; `told`: tables whose rows the text declares."""
     for zone in plan.zones:
         rows = sum(cost.stage(stage.name).state_rows for stage in zone.stages)
         head = zone.stages[0]
@@ -34,10 +34,10 @@ def advice(plan: Plan, cost: PlanCost) -> Iterator[str]:
             and stage.kind in ("inner", "left", "semi", "anti")
         ):
             sources = {edge.source for edge in stage.right}
-            small = [s for s in sources if _rows(cost, s) <= SMALL]
+            small = [s for s in sources if _rows(cost, s) <= SMALL and s in cost.base_rows and s not in told]
             if small and len(small) == len(sources):
-                names = ", ".join(sorted(small))
-                yield f"{stage.name} joins the small {names}: --replicate it and its rows need not meet by key"
+                sizes = ", ".join(f"{name} {_rows(cost, name):.0f}" for name in sorted(small))
+                yield f"{stage.name} joins a small table: 'cvs.rows' = '{sizes}' lets it be everywhere if that pays"
 
 
 def _rows(cost: PlanCost, source: str) -> float:

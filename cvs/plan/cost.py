@@ -8,7 +8,7 @@ many rows it carries. So a larger epoch is cheaper a row, and an aggregate of fe
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -180,13 +180,20 @@ class _Estimate:
             works.append(work)
             if any(edge.source not in inside for edge in inputs(stage)):
                 keys = max(keys, work.keys)
-                outside = {b: max(outside[b], work.changes.get(b, 0.0)) for b in self.bases}
+                entering = self.outside(stage, inside, work, zone)
+                outside = {b: max(outside[b], entering.get(b, 0.0)) for b in self.bases}
         rounds = self.rounds(outside, keys, zone)
         again = _times(zone)
         return [
             self.stage(stage, work, rounds if number == 0 else dict.fromkeys(rounds, 0.0), again[stage.name])
             for number, (stage, work) in enumerate(zip(zone.stages, works, strict=True))
         ]
+
+    def outside(self, stage: Stage, inside: Collection[str], work: _Work, zone: Zone) -> Mapping[str, float]:
+        """Return what enters a stage from outside its zone: of a replicated join inside it, the right side alone."""
+        if isinstance(stage, JoinStage) and stage.replicated and stage.left[0].source in inside:
+            return {base: count * zone.buckets for base, count in self.entering(stage.right).items()}
+        return work.changes
 
     def work(self, stage: Stage, zone: Zone) -> _Work:
         """Estimate a stage once: what it does is the same in every zone of as many buckets."""

@@ -57,7 +57,7 @@ class Explanation:
                 "stages": len(self.plan.stages),
                 "zones": len(self.plan.zones),
             },
-            "advice": list(advice(self.plan, self.cost)),
+            "advice": list(self._advice()),
             "guessed": list(self.guessed),
             "measured": self._measured(),
             "changes": [
@@ -65,6 +65,10 @@ class Explanation:
                 for change in self.changes
             ],
         }
+
+    def _advice(self) -> Iterator[str]:
+        told = {table for view in self.views for table, _ in view.options.rows}
+        return advice(self.plan, self.cost, told)
 
     def _measured(self) -> dict[str, Any] | None:
         seen = self.measured
@@ -221,7 +225,7 @@ class Explanation:
                 f"guessed, not known: {ROWS:,} rows in {', '.join(self.guessed)}, a tenth as many values a column; "
                 "--analyze samples a live cluster, --statistics takes a file"
             )
-        for line in advice(self.plan, self.cost):
+        for line in self._advice():
             yield f"cheaper: {line}"
         for change in self.changes:
             yield f"{change.kind}: {change.view}" + (f" ({change.because})" if change.because else "")

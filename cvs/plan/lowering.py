@@ -41,7 +41,7 @@ from cvs.plan.late import (
     pulled_sides,
     with_where,
 )
-from cvs.plan.relations import columns
+from cvs.plan.relations import columns, with_small_right
 from cvs.plan.types import common
 
 
@@ -203,19 +203,20 @@ class Lowering:
     def _join(self, relation: Join) -> Flow:
         if relation.kind == "null-aware-anti":
             return self.flow(self._not_in(relation))
+        relation = with_small_right(relation, self.replicate)
         left_names = frozenset(columns(relation.left, self.known_tables()))
         left = Port(flow=self.flow(relation.left), prefix="l")
         right = Port(flow=self.flow(relation.right), prefix="r")
         replicated = self._replicated(relation)
         left_key, right_key = self._keys(relation, left, right)
-        fixed = (tuple(left.columns), tuple(right.columns))
         residual = relation.residual
         within = None if residual is None else _sided(residual, left_names, left, right)
         shape = join_shape(relation.kind, (left, right), (left_key, right_key, within, replicated))
         merge = self.merges.get(shape)
         ports = (left, right) if merge is None else _merged_ports(relation.kind, (left, right), merge)
         identity = (
-            "join", relation.kind, *(port.identity() for port in ports), fixed, left_key, right_key, within, replicated,
+            "join", relation.kind, *(port.identity() for port in ports), tuple(left.columns), tuple(right.columns),
+            left_key, right_key, within, replicated,
         )  # fmt: skip
         draft = self._draft(
             identity,

@@ -20,6 +20,7 @@ from cvs.plan.statistics import Statistics, Weights
 from cvs.plan.zones import merged_zones
 
 BUCKETS = 16
+SMALL_ROWS = 2_000  # because every bucket holds all of a replicated table
 GUESSED = Statistics()
 SHIPPED = Weights()
 
@@ -53,7 +54,7 @@ def maintenance_plan(
 ) -> Plan:
     """Return the plan that keeps all the views; a level no plan reaches is refused."""
     planner = _Planner(views, tables, choices)
-    lowering, plan = planner.plan({}, {})
+    lowering, plan = planner.small_everywhere()
     merge = merges(lowering.sightings) if choices.late_selection and choices.share else {}
     cells = cells_of(lowering.ranges) if choices.cells and choices.share else {}
     if not choices.by_cost:
@@ -90,12 +91,29 @@ class _Planner:
         tables: Mapping[str, BaseTable] | Iterable[BaseTable],
         choices: Choices,
     ) -> None:
-        self._views, self._choices = views, choices
+        self._views, self._choices = (
+            views,
+            replace(choices, statistics=with_declared_rows(choices.statistics, views)),
+        )
+        self._replicated = choices.replicated
         self._bases = dict(tables) if isinstance(tables, Mapping) else {t.name: t for t in tables}
         self._names = {**self._bases, **{view.name: view.table for view in views}}
         self._definitions = {view.name: view.definition for view in views}
         if choices.join_order:
             self._order_joins()
+
+    def small_everywhere(self) -> tuple[Lowering, Plan]:
+        """Plan, with the tables that are known to be small in every bucket where that costs less."""
+        found = self.plan({}, {})
+        small = {name for name, rows in self._choices.statistics.rows.items() if rows <= SMALL_ROWS}
+        small = (small & {base.name for base in found[1].bases}) - self._replicated
+        if small and self._choices.by_cost:
+            before, self._replicated = self._replicated, self._replicated | small
+            tried = self.plan({}, {})
+            if self.ms(tried[1]) < self.ms(found[1]):
+                return tried
+            self._replicated = before
+        return found
 
     def _order_joins(self) -> None:
         """Give each view's joins their order by cost, where the plan of that view alone gets cheaper by it."""
@@ -160,7 +178,16 @@ class _Planner:
         return _zones(merged_zones(stages, prices.cheaper), buckets, self._choices)
 
     def _small(self, relation: Relation) -> bool:
-        return all(scan.table in self._choices.replicated for scan in scans(relation))
+        return all(scan.table in self._replicated for scan in scans(relation))
+
+
+def with_declared_rows(statistics: Statistics, views: Iterable[DeclaredView]) -> Statistics:
+    """Add what views declare of their tables; of several numbers the largest, and what was measured before all."""
+    declared: dict[str, int] = {}
+    for view in views:
+        for table, rows in view.options.rows:
+            declared[table] = max(rows, declared.get(table, 0))
+    return replace(statistics, rows={**declared, **statistics.rows})
 
 
 def _port(flow: Flow, view: DeclaredView) -> Port:

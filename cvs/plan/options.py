@@ -23,6 +23,7 @@ class ViewOptions:
     clustering: tuple[tuple[str, bool], ...] = ()
     buckets: int | None = None
     keyspace: str | None = None
+    rows: tuple[tuple[str, int], ...] = ()
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -40,6 +41,8 @@ class ViewOptions:
             found["cvs.key"] = f"({', '.join(self.partition_key)})" + (f", {order}" if order else "")
         if self.buckets is not None:
             found["cvs.buckets"] = str(self.buckets)
+        if self.rows:
+            found["cvs.rows"] = ", ".join(f"{table} {count}" for table, count in self.rows)
         return found
 
 
@@ -60,6 +63,7 @@ def view_options(properties: Mapping[str, str], where: str) -> ViewOptions:
         clustering=clustering,
         buckets=_count(properties.get("cvs.buckets"), where),
         keyspace=properties.get("cvs.keyspace"),
+        rows=_rows(properties.get("cvs.rows", ""), where),
     )
 
 
@@ -71,6 +75,7 @@ _NAMES = {
     "cvs.key": "for example (region), day DESC, id",
     "cvs.buckets": "a whole number of state buckets",
     "cvs.keyspace": "the keyspace of the published table",
+    "cvs.rows": "about how many rows tables have, for example countries 200, orders 5000000",
 }
 
 _UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
@@ -102,6 +107,17 @@ def _count(text: str | None, where: str) -> int | None:
     if not text.isdigit() or not 1 <= int(text) <= 65_536:
         raise SpecificationError(f"cvs.buckets is {text!r}", where=where, next_step="1 to 65536")
     return int(text)
+
+
+def _rows(text: str, where: str) -> tuple[tuple[str, int], ...]:
+    """Parse `countries 200, shop.orders 5000000`."""
+    found: dict[str, int] = {}
+    for part in filter(str.strip, text.split(",")):
+        pair = re.fullmatch(r"\s*(\w+(?:\.\w+)?)\s+([0-9]+)\s*", part)
+        if pair is None:
+            raise SpecificationError(f"cvs.rows is {text!r}", where=where, next_step=_NAMES["cvs.rows"])
+        found[pair[1]] = int(pair[2])
+    return tuple(sorted(found.items()))
 
 
 def _key(text: str, where: str) -> tuple[tuple[str, ...], tuple[tuple[str, bool], ...]]:

@@ -1,6 +1,7 @@
 """Walking relations: children, scans, output columns."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from cvs.errors import SpecificationError
 from cvs.model.expressions import Expression, columns_of
@@ -38,6 +39,13 @@ def columns(relation: Relation, tables: Mapping[str, BaseTable]) -> tuple[str, .
     if isinstance(relation, Join) and relation.kind not in ("semi", "anti", "null-aware-anti"):
         return left + columns(relation.right, tables)
     return left
+
+
+def with_small_right(join: Join, small: Callable[[Relation], bool]) -> Join:
+    """Turn an inner join whose left side alone is small: the right one is what can be in every bucket."""
+    if join.kind != "inner" or not join.on or not small(join.left) or small(join.right):
+        return join
+    return replace(join, left=join.right, right=join.left, on=tuple((b, a) for a, b in join.on))
 
 
 def read_columns(relation: Relation) -> dict[str, set[str] | None]:

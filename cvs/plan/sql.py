@@ -8,7 +8,7 @@ DROP MATERIALIZED VIEW [IF EXISTS] name
 import logging
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sqlglot
 from sqlglot import exp
@@ -16,7 +16,7 @@ from sqlglot.errors import SqlglotError
 
 from cvs.errors import SpecificationError
 from cvs.model.stages import Typed
-from cvs.model.views import BaseTable, ViewDefinition
+from cvs.model.views import BaseTable, Relation, ViewDefinition
 from cvs.plan.nearest import complaint, cql, misspelt
 from cvs.plan.options import ViewOptions, view_options
 from cvs.plan.publish import PublishedKey, published_key
@@ -142,7 +142,9 @@ def _declared(
     if body.args.get("order") is not None and body.args.get("limit") is None:
         note = ("ORDER BY without LIMIT orders nothing in a table: 'cvs.key' gives clustering order",)
     homes = (*([keyspace] if keyspace else []), name.split(".")[0])
-    query = Queries(names=Names(tables=visible, homes=homes)).query(body, {}, None)
+    names = Names(tables=visible, homes=homes)
+    query = Queries(names=names).query(body, {}, None)
+    options = replace(options, rows=_sized(options, names, query.relation, target))
     columns = tuple((f.name, f.type) for f in query.fields)
     published = published_key(query.relation, columns, options, visible, target)
     definition = ViewDefinition(name=name, relation=published.relation, key=published.key.columns)
@@ -155,6 +157,24 @@ def _declared(
         replace=bool(node.args.get("replace")),
         warnings=(*note, *published.warnings),
     )
+
+
+def _sized(
+    options: ViewOptions, names: Names, relation: Relation, target: exp.Table
+) -> tuple[tuple[str, int], ...]:
+    """Return the declared numbers of rows by the full names of tables; they must be tables the view reads."""
+    read = {scan.table for scan in scans(relation)}
+    found: list[tuple[str, int]] = []
+    for name, count in options.rows:
+        table = names.table(exp.to_table(name)).name
+        if table not in read:
+            raise refused(
+                target,
+                f"cvs.rows names `{name}`, which the view does not read",
+                f"one of {', '.join(sorted(read))}",
+            )
+        found.append((table, count))
+    return tuple(sorted(found))
 
 
 def _head(node: exp.Expr) -> tuple[exp.Table, ViewOptions]:

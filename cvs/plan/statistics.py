@@ -79,8 +79,8 @@ class Statistics:
         return float(known) if known is not None else max(1.0, self.rows_of(table) * DISTINCT_SHARE)
 
     def mix(self, tables: Iterable[str]) -> dict[str, float]:
-        """Return each table's share of the updates; all equal if no rate is known."""
-        found = {table: self.rates.get(table, 0.0 if self.rates else 1.0) for table in tables}
+        """Return each table's share of the updates; if no rate is known, a table changes as it has rows."""
+        found = {t: self.rates.get(t, 0.0) if self.rates else self.rows_of(t) for t in tables}
         total = sum(found.values())
         return {table: rate / total if total else 1.0 / len(found) for table, rate in found.items()}
 

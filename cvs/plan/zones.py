@@ -5,6 +5,7 @@ A stage may join a zone in two ways (paper 004, algorithm 1, and "views with the
 - *below*: it reads a stage of the zone, and what chooses its bucket is, through the edge, what chose the
   bucket there. Then that input is already in the bucket. An aggregate with no other input may group by more
   columns than that: all rows of a group still are in one bucket.
+  A join with a table that is in every bucket needs no key at all: its left rows stay where they are.
 - *beside*: it reads the same source by the same key expressions as the zone's first stage. Then an epoch
   touches the same buckets for both, and one test-and-set serves them.
 
@@ -80,7 +81,9 @@ def _circular(stage: Stage, index: int, groups: list[_Group], home: dict[str, in
 
 def _below(stage: Stage, group: _Group) -> bool:
     if isinstance(stage, JoinStage):
-        if stage.replicated or not stage.left_key:
+        if stage.replicated:
+            return _carried(stage, group)
+        if not stage.left_key:
             return False
         sides = ((stage.left, stage.left_key), (stage.right, stage.right_key))
         return all(_exact(edge, key, group) for edges, key in sides for edge in edges)
@@ -89,6 +92,12 @@ def _below(stage: Stage, group: _Group) -> bool:
     if all(edge.source in group.held for edge in stage.inputs):
         return all(_covers(edge, stage.group, group.held[edge.source]) for edge in stage.inputs)
     return all(_exact(edge, stage.group, group) for edge in stage.inputs)
+
+
+def _carried(stage: JoinStage, group: _Group) -> bool:
+    """Say whether a join with a table that is in every bucket may stand where its left rows are."""
+    inside = {it.name for it in group.stages}
+    return all(e.source in inside for e in stage.left) and not any(e.source in inside for e in stage.right)
 
 
 def _exact(edge: Edge, key: tuple[str, ...], group: _Group) -> bool:
@@ -112,6 +121,10 @@ def _covers(edge: Edge, columns: tuple[str, ...], parts: Parts) -> bool:
 def _held(stage: Stage, group: _Group, *, first: bool) -> Parts:
     """Return which output columns of a stage hold the key of its zone; nothing if they are not all there."""
     if isinstance(stage, JoinStage):
+        if stage.replicated and not first and stage.left[0].source in group.held:
+            read, parts = _read(stage.left[0]), group.held[stage.left[0].source]
+            kept = [name for name, _ in stage.output]
+            return [tuple(name for name in kept if read.get(name) in names) for names in parts]
         if stage.replicated or not stage.left_key:
             return []
         if stage.kind == "inner":

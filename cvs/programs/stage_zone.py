@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cvs.errors import SpecificationError
+from cvs.model.expressions import Column
 from cvs.model.stages import (
     AggregateStage,
     DistinctStage,
@@ -184,10 +185,41 @@ class ZoneCompute:
         return {s.name: c.contents(state) for s, c in zip(self.zone.stages, self._computes, strict=True)}
 
     def place(self, stage: str, known: Mapping[str, Value]) -> tuple[int, tuple[bytes, ...]] | None:
-        """Return the bucket, and the rows in it, from which a stage's rows with these values come; None: any."""
-        computes = {s.name: compute for s, compute in zip(self.zone.stages, self._computes, strict=True)}
-        found = computes[stage].place(known)
-        return None if found is None else (bucket_of(found.key, self.zone.buckets), found.prefixes)
+        """Return the bucket, and the rows in it (none: all), from which a stage's rows with these values come.
+
+        None: from any. A stage that reads another of its zone is where that one is, whatever it groups by itself.
+        """
+        number = next(i for i, it in enumerate(self.zone.stages) if it.name == stage)
+        found = self._computes[number].place(known)
+        if not self._waits[number]:
+            return None if found is None else (bucket_of(found.key, self.zone.buckets), found.prefixes)
+        held = [next((name for name in part if name in known), None) for part in self._held(number)]
+        if not held or None in held:
+            return None
+        key = pack_key(known[name] for name in held if name is not None)
+        return bucket_of(key, self.zone.buckets), () if found is None else found.prefixes
+
+    def _held(self, number: int) -> list[list[str]]:
+        """Return, for each part of what chose the bucket, the output columns of a stage that hold it; [] if unknown."""
+        stage = self.zone.stages[number]
+        output = [name for name, _ in stage.output]
+        inner = [edge for port in ports(stage) for edge in port if edge.source in self._waits[number]]
+        if inner:
+            names = [it.name for it in self.zone.stages]
+            read = {c.name: c.expression.name for c in inner[0].columns if isinstance(c.expression, Column)}
+            parts = self._held(names.index(inner[0].source))
+            found = [[name for name in output if read.get(name) in part] for part in parts]
+            return found if all(found) else []
+        if isinstance(stage, AggregateStage):
+            return [[name] for name in stage.group]
+        if not isinstance(stage, JoinStage) or stage.replicated or stage.kind not in _LEFT_KEPT:
+            return []
+        pairs = zip(stage.left_key, stage.right_key, strict=True)
+        return [[left, right] if stage.kind == "inner" else [left] for left, right in pairs]
+
+
+_LEFT_KEPT = ("inner", "left", "semi", "anti")
+"""Joins whose rows all come from a left row, so that the left key says where they are."""
 
 
 def ports(stage: Stage) -> tuple[tuple[Edge, ...], ...]:

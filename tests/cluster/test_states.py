@@ -201,7 +201,7 @@ def altered(operator: Operator, session: CassandraSession) -> None:
 
 
 def a_column_goes(operator: Operator, session: CassandraSession) -> None:
-    """One that no view reads is no loss; one that a view shows breaks that view, and coming back heals nothing alone."""
+    """One that no view reads is no loss; one that a view shows breaks it. It comes back: a rebuild heals."""
     session.define("ALTER TABLE yard.goods DROP spare")
     session.execute("UPDATE yard.goods SET place = 'roof' WHERE id = 7")
     operator.wait(lambda: ("roof", 7) in shown(session, "places"))

@@ -15,7 +15,9 @@ from cvs.model.stages import Plan
 from cvs.plan.levels import view_level
 from cvs.plan.maintenance import Choices, maintenance_plan
 from cvs.plan.sql import DeclaredView, parse_views
-from cvs.programs.stage_bucket import ALL_RULES, Rules
+from cvs.programs.epoch import read_control
+from cvs.programs.stage_bucket import ALL_RULES, Rules, drive
+from cvs.programs.stage_snapshot import SnapshotReader
 from tests.plan.faulty_run import Judged, PipelineRun
 from tests.plan.random_views import Base, Grammar, random_tables
 from tests.plan.tpch.data import comparable
@@ -60,7 +62,20 @@ def kept(random: Random, view: DeclaredView, plan: Plan, base: Base, rules: Rule
         ]
         assert comparable(shown, columns) == comparable(wanted, columns), f"epoch {epoch}"
     run.finish()
+    if rules is ALL_RULES:
+        every_row_is_found_by_its_key(run)
     return run.judged(view)
+
+
+def every_row_is_found_by_its_key(run: PipelineRun) -> None:
+    """A reader of one row asks few buckets: those must hold it."""
+    (publication,) = run.program.publications
+    reader = SnapshotReader(publication, run.program.zones, run.program.tables)
+    committed = drive(read_control(), run.door).committed
+    for row in run.door.showing(publication.publication.table).values() if reader.possible else ():
+        key = publication.key_of(row)
+        found = drive(reader.rows(committed, key=key), run.door)
+        assert row in found.values(), f"{key} is not where a reader looks"
 
 
 def test_a_maintainer_without_signatures_is_found_out() -> None:
