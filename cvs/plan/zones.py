@@ -13,7 +13,7 @@ A zone runs when all its inputs are there, so a merge must not make two zones wa
 what a stage reads in its own zone is read and computed once more for it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from cvs.model.expressions import Column, Expression
@@ -39,9 +39,9 @@ def merged_zones(stages: list[Stage], pays: Pays) -> list[list[Stage]]:
     groups: list[_Group] = []
     home: dict[str, int] = {}
     for stage in stages:
-        chosen = _home(stage, groups, home)
-        if chosen is None or not pays(groups[chosen].stages, stage):
-            chosen = len(groups)
+        homes = _homes(stage, groups, home)
+        chosen = next((index for index in homes if pays(groups[index].stages, stage)), len(groups))
+        if chosen == len(groups):
             groups.append(_Group(stages=[], routes=set(_routes(stage))))
         group = groups[chosen]
         group.held[stage.name] = _held(stage, group, first=not group.stages)
@@ -51,18 +51,17 @@ def merged_zones(stages: list[Stage], pays: Pays) -> list[list[Stage]]:
     return [groups[index].stages for index in _ordered(groups)]
 
 
-def _home(stage: Stage, groups: list[_Group], home: dict[str, int]) -> int | None:
-    """Return the place of the group a stage may join, those it reads first."""
+def _homes(stage: Stage, groups: list[_Group], home: dict[str, int]) -> Iterator[int]:
+    """Yield the places of the groups a stage may join, those it reads first."""
     sources = [home[edge.source] for edge in inputs(stage) if edge.source in home]
     for index in dict.fromkeys(sources):
         if _below(stage, groups[index]) and not _circular(stage, index, groups, home):
-            return index
+            yield index
     routes = set(_routes(stage))
     for index, group in enumerate(groups):
         # Not beside what it reads: rows from inside stay in their bucket, whatever key they have for this stage.
         if index not in sources and routes & group.routes and not _circular(stage, index, groups, home):
-            return index
-    return None
+            yield index
 
 
 def _circular(stage: Stage, index: int, groups: list[_Group], home: dict[str, int]) -> bool:
