@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from cvs.cli.options import read_settings, settings_option
+from cvs.cli.options import read_settings, settings_option, text_of
 from cvs.cli.output import console, json_option, print_json
 from cvs.cli.waiting import wait_served
 from cvs.errors import ExitCode, SpecificationError
@@ -52,7 +52,7 @@ def command(
     cvs apply views.sql --dry-run
     """
     settings = read_settings(settings_file)
-    text = _read(file)
+    text = sys.stdin.read() if file == "-" else text_of(Path(file))
     with opened_views(settings) as views:
         proposal = propose(views, text, prune=prune)
         if not as_json:
@@ -67,14 +67,6 @@ def command(
     elif agreed:
         console().print("applied" if wait else "applied. next: cvs run, then cvs status")
     return code
-
-
-def _read(file: str) -> str:
-    try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text()
-    except (OSError, UnicodeDecodeError) as fault:
-        reason = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8 text"
-        raise SpecificationError(f"the views cannot be read: {reason}", where=file) from fault
 
 
 def _asked(as_json: bool) -> bool:

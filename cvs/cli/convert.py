@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from cvs.checker.export import jepsen_edn
-from cvs.cli.options import read_settings, settings_option
+from cvs.cli.options import read_settings, settings_option, text_of
 from cvs.cli.output import console, json_option, print_json
 from cvs.errors import HistoryError, SpecificationError
 from cvs.history import codec, merge, parquet, validate
@@ -21,6 +21,7 @@ from cvs.sidecar.recordings import history_of_recording, is_recording
 from cvs.suite.user_views import user_views
 
 PARQUET_MAGIC = b"PAR1"
+COMPLAINTS_MAX = 10_000
 
 
 @click.command(
@@ -73,7 +74,7 @@ def command(
         checked = [_defined(one, views_file) for one in checked]
     events, between = merge.merged(checked)
     complaints = validate.Checked(file="between files", complaints=between)
-    validate.require_valid([*checked, complaints], forgive_torn=forgive_torn)
+    validate.require_valid([*checked, complaints], forgive_torn=forgive_torn, shown=COMPLAINTS_MAX)
     events = list(merge.typed(events))
     events = rolled(events) if roll else events
     events = redacted(events, _read(key_file)) if key_file is not None else events
@@ -90,7 +91,7 @@ def command(
 
 def _defined(history: validate.Checked, views_file: Path) -> validate.Checked:
     """Give a history what its views and tables are; it is checked again by that."""
-    said = user_views(_read(views_file).decode())
+    said = user_views(text_of(views_file))
     views = {view.name: definition_to_json(view.definition) for view in said.views}
     tables = tuple(map(definition_to_json, said.tables.values()))
 

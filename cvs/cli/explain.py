@@ -8,10 +8,11 @@ from typing import TypeVar
 
 import click
 
-from cvs.cli.options import read_settings, settings_option
+from cvs.cli.options import read_settings, settings_option, text_of
 from cvs.cli.output import console, json_option, print_json
-from cvs.errors import SpecificationError
+from cvs.errors import SpecificationError, StoreError
 from cvs.model.stages import Plan
+from cvs.model.views import BaseTable
 from cvs.plan.changes import difference
 from cvs.plan.cost import plan_cost
 from cvs.plan.cql import tables_of_schema
@@ -93,10 +94,10 @@ def command(
     known = Statistics.of(_mapping(statistics)) if statistics is not None else Statistics()
     seen: Measured | None = None
     if schema is not None:
-        tables = tables_of_schema(schema.read_text())
+        tables = tables_of_schema(text_of(schema))
     else:
-        tables = _live(settings, Views.bases)
-    declared = parse_views(views.read_text(), tables, keyspace=keyspace)
+        tables = _bases(settings)
+    declared = parse_views(text_of(views), tables, keyspace=keyspace)
     plan = maintenance_plan(declared, tables)
     if analyze:
         known, seen = _live(settings, lambda views: _analyzed(views.session, plan, known, seconds))
@@ -110,7 +111,7 @@ def command(
         apart=plan_cost(apart, known, told),
         guessed=tuple(base.name for base in plan.bases if base.name not in known.rows),
         measured=seen,
-        changes=difference(parse_views(before.read_text(), tables, keyspace=keyspace), declared)
+        changes=difference(parse_views(text_of(before), tables, keyspace=keyspace), declared)
         if before
         else (),
     )
@@ -127,6 +128,14 @@ def command(
 def _live(settings: Settings, ask: Callable[[Views], Found]) -> Found:
     with opened_views(settings) as opened:
         return ask(opened)
+
+
+def _bases(settings: Settings) -> dict[str, BaseTable]:
+    try:
+        return _live(settings, Views.bases)
+    except StoreError as refusal:
+        advice = f"{refusal.next_step}; or name a file of CREATE TABLE statements with --schema"
+        raise StoreError(refusal.what, where=refusal.where, next_step=advice) from refusal
 
 
 def _analyzed(

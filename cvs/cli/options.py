@@ -30,14 +30,16 @@ def read_settings(settings_file: str | None) -> Settings:
     path = Path(settings_file or SETTINGS_FILE)
     if settings_file is None and not path.exists():
         return settings_from("", os.environ, where="the environment")
+    return settings_from(text_of(path), os.environ, where=str(path))
+
+
+def text_of(path: Path) -> str:
+    """Read a file that must be text."""
     try:
-        text = path.read_text()
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as fault:
         reason = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8 text"
-        raise SpecificationError(
-            f"the settings cannot be read: {reason}", where=str(path), next_step="name a file with --settings"
-        ) from fault
-    return settings_from(text, os.environ, where=str(path))
+        raise SpecificationError(f"it cannot be read: {reason}", where=str(path)) from fault
 
 
 def asked_of(view: str | None, everything: bool) -> None:

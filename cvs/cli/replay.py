@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from cvs.cli.options import text_of
 from cvs.cli.output import console, json_option, print_json
 from cvs.errors import ExitCode
 
@@ -20,7 +21,7 @@ def command(stories: tuple[Path, ...], as_json: bool) -> int:
     from cvs.suite.single import replayed_story
 
     files = [file for path in stories for file in (sorted(path.glob("*.story")) if path.is_dir() else [path])]
-    told = [(file, *replayed_story(file.read_text(), str(file))) for file in files]
+    told = [(file, *replayed_story(text_of(file), str(file))) for file in files]
     code = ExitCode.MET if all(kept for _, kept, _ in told) else ExitCode.VIOLATED
     if as_json:
         result = [{"story": str(file), "as_told": kept, "lines": lines} for file, kept, lines in told]

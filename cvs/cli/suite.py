@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from cvs.cli.options import text_of
 from cvs.cli.output import console, json_option, print_json, talk
 from cvs.errors import ExitCode
 from cvs.model.levels import Level
@@ -118,10 +119,10 @@ def _views(options: dict[str, Any]) -> Any:
     hosts = options["contact_points"]
     tables = None
     if options["schema"]:
-        tables = tables_of_schema(options["schema"].read_text())
-    elif hosts and "create table" not in options["views"].read_text().lower():
+        tables = tables_of_schema(text_of(options["schema"]))
+    elif hosts and "create table" not in text_of(options["views"]).lower():
         tables = live_tables(hosts, options["port"])
-    user = user_views(options["views"].read_text(), tables=tables, keyspace=options["keyspace"])
+    user = user_views(text_of(options["views"]), tables=tables, keyspace=options["keyspace"])
     examples, seed, without = options["examples"], options["seed"], options["without"]
     if options["place"] == "cluster":
         found = views_on_cluster(

@@ -69,15 +69,22 @@ def checked(data: bytes, file: str = "history") -> Checked:
     return found
 
 
-def require_valid(found: Iterable[Checked], *, forgive_torn: bool = False) -> None:
-    """Refuse histories with complaints, all named (or the first twenty and how many more)."""
+def require_valid(found: Iterable[Checked], *, forgive_torn: bool = False, shown: int = SHOWN_MAX) -> None:
+    """Refuse histories with complaints, a line each (or the first ones and how many more)."""
     complaints = [c for one in found for c in one.complaints if not (forgive_torn and c.torn)]
     if not complaints:
         return
-    more = [f"and {len(complaints) - SHOWN_MAX} more"] if len(complaints) > SHOWN_MAX else []
+    more = (
+        [f"and {len(complaints) - shown} more; `cvs convert` lists them"] if len(complaints) > shown else []
+    )
     raise HistoryError(
-        f"not a valid history, {len(complaints)} complaints: "
-        + "; ".join([*map(str, complaints[:SHOWN_MAX]), *more]),
+        "\n  ".join(
+            [
+                f"not a valid history, {len(complaints)} complaint{'s' * (len(complaints) > 1)}:",
+                *map(str, complaints[:shown]),
+                *more,
+            ]
+        ),
         where=complaints[0].file,
         next_step="cvs/history/README.md documents every field",
     )

@@ -175,6 +175,9 @@ def _lay_over(
         if name in environment:
             value: Any = environment[name]
             raw.setdefault(section, {})[key] = value.split(",") if key == "contact_points" else value
+    for name in environment:
+        if name not in names and name.startswith(tuple(f"CVS_{section}_".upper() for section in known)):
+            raise _unknown(f"setting {name}", name, tuple(names), "the environment")
 
 
 def _check_choices(raw: Mapping[str, Any], where: str) -> None:

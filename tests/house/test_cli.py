@@ -98,3 +98,24 @@ def test_a_terminal_without_unicode_is_served(tmp_path: Path) -> None:
     )
     assert done.returncode == ExitCode.MET, done.stderr
     assert "1 processes ? " in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("replay", "{}"),
+        ("explain", "{}", "--schema", "{}"),
+        ("suite", "--views", "{}"),
+        ("apply", "{}", "--settings", "{}"),
+        ("audit", "{}"),
+        ("convert", "{}"),
+        ("report", "{}"),
+    ],
+)
+def test_a_file_of_bytes_is_refused_where_text_is_wanted(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bytes"
+    file.write_bytes(bytes(range(128, 256)) + b"\n")
+    assert run([word.format(file) for word in words]) in (ExitCode.USAGE, ExitCode.BAD_INPUT)
+    assert str(file) in capsys.readouterr().err

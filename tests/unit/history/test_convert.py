@@ -150,3 +150,18 @@ def test_what_is_no_history_is_one_message(tmp_path: Path, name: str, content: b
 def test_a_history_without_rest_cannot_be_rolled(recorded: Path) -> None:
     """Nothing is dropped silently."""
     assert run(["convert", str(recorded), "--roll"]) == ExitCode.BAD_INPUT
+
+
+def test_a_check_lists_all_of_many_mistakes_a_line_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An audit names the first and says who names the rest."""
+    file = tmp_path / "mine.ndjson"
+    of_a_stranger(file)
+    good = file.read_bytes().count(b"\n")
+    file.write_bytes(file.read_bytes() + b"{}\n" * 500)
+    assert run(["convert", str(file)]) == ExitCode.BAD_INPUT
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[1] for line in said[1:501]] == [str(n) for n in range(good + 1, good + 501)]
+    assert run(["audit", str(file)]) == ExitCode.BAD_INPUT
+    assert "and 480 more; `cvs convert` lists them" in capsys.readouterr().err

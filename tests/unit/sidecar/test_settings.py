@@ -48,3 +48,11 @@ def test_what_is_wrong_is_said(text: str, says: str) -> None:
     with pytest.raises(SpecificationError) as refusal:
         read(text)
     assert says in str(refusal.value)
+
+
+def test_an_unknown_name_in_the_environment_is_refused() -> None:
+    """A misspelt setting that is passed over would be found out in production."""
+    with pytest.raises(SpecificationError, match="CVS_CLUSTER_PRT") as refusal:
+        read("", CVS_CLUSTER_PRT="1")
+    assert "CVS_CLUSTER_PORT" in refusal.value.next_step
+    assert read("", CVS_CACHE="/tmp/x", CVS="1").cluster.port == 9042
