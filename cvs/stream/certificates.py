@@ -22,6 +22,8 @@ from cvs.stream.reach import BaseRecord, BaseRows, Reach, Row
 
 Scalars = tuple[int, int, int, bool]
 PROCESS = "pipeline"
+Move = tuple[str, BaseRecord, int, Row | None, Row | None]
+"""Of a base row: its table, itself, the version it has now, before and now."""
 
 
 @dataclass(slots=True)
@@ -74,6 +76,7 @@ class Assembler:
         self._versions: dict[tuple[BaseRecord, int], int] = {}
         self._known: dict[BaseRecord, int] = {}
         self._taken: dict[BaseRecord, int] = {}
+        self._untaken: list[Move] = []  # what moved since the last commit that snapshots may name
         self._operation = 0
 
     def begin(
@@ -167,9 +170,10 @@ class Assembler:
             replay = replace(epoch, started=moment, ran=moment)
             for name, key, row in self._rows(rows):
                 found += self._write(self._views[name], key, row, {}, replay, again=again)
-        if epoch.committed:
-            lines = self._taken_in(moves)
-            found.append(_commit(epoch, number=epoch.number, time=epoch.committed, lines=lines))
+        self._untaken += moves
+        if epoch.committed and not self._views.keys() & {*epoch.hidden}:
+            # else its snapshot is no view of one base state: a view stood still and the others went on
+            found.append(_commit(epoch, number=epoch.number, time=epoch.committed, lines=self._taken_in()))
         return found
 
     def _rows(self, shown: Iterable[Values]) -> Iterator[tuple[str, Values, Row | None]]:
@@ -188,21 +192,20 @@ class Assembler:
             if record[0] in view.reach.tables:
                 view.moved(record, view.reach.touched(record, now))
 
-    def _taken_in(self, moves: Iterable[tuple[str, BaseRecord, int, Row | None, Row | None]]) -> Values:
-        """Return the certificate of an epoch: the cut its snapshots show, as steps from the epoch before."""
+    def _taken_in(self) -> Values:
+        """Return the certificate of an epoch: the cut its snapshots show, as steps from the commit before."""
         lines = []
-        for _, record, version, _, _ in moves:
+        for _, record, version, _, _ in self._untaken:
             held = self._taken.get(record, 0)
             if version > held:
                 lines.append(
                     ev.Absorbed(table=record[0], key=record[1], from_version=held, to_version=version)
                 )
                 self._taken[record] = version
+        self._untaken.clear()
         return tuple(lines)
 
-    def _move(
-        self, table: str, written: int, before: Values | None, now: Values | None
-    ) -> tuple[str, BaseRecord, int, Row | None, Row | None]:
+    def _move(self, table: str, written: int, before: Values | None, now: Values | None) -> Move:
         base = self._tables[table]
         names = [name for name, _ in base.columns]
         rows = [None if row is None else dict(zip(names, row, strict=True)) for row in (before, now)]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from cvs.client import open_views
 from cvs.embedded.node import Node
+from cvs.embedded.processes import end_with_owner
 from cvs.store.session import CassandraSession, ClusterAddress
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -74,6 +76,7 @@ def start(folder: Path, name: str, **environment: str) -> "subprocess.Popen[byte
             stdout=log,
             stderr=log,
             env={**os.environ, **environment},
+            preexec_fn=end_with_owner,
         )
 
 
@@ -218,6 +221,8 @@ def test_a_damaged_view_is_found_and_repaired_while_writers_go_on(
         paused_and_resumed(folder, session)
         assert cvs(folder, "verify", "--wait", "1").returncode == 0
         missed_changes_are_read_again(folder, session)
+        audited(folder)
+        commands_of_the_page(folder)
     finally:
         sidecar.terminate()
         sidecar.wait(60)
@@ -241,6 +246,34 @@ def missed_changes_are_read_again(folder: Path, session: CassandraSession) -> No
         assert (rows["ZZ"], rows["NZ"], "PE" in rows) == ((1, 1), (1, 300), False)
         session.execute(insert, (8, "ZZ", 2))
         wait_for(lambda: ("ZZ", 1, 2) in rows_of(session), log=folder / "repair.log")
+
+
+def audited(folder: Path) -> None:
+    """What the sidecars of this folder recorded through damage, pause and missed changes is strong."""
+    done = cvs(folder, "audit", "runs", "--expect", "strong", "--last", "300", "--json")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    result = json.loads(done.stdout)["result"]
+    assert (result["reference"], result["files"][0]["left_out"] > 0) == ("absorbed", True)
+
+    def said() -> str:
+        view: dict[str, str] = json.loads(cvs(folder, "status", "--json").stdout)["result"]["views"][0]
+        return view["audited_level"]
+
+    wait_for(lambda: said() in ("strong", "complete"), log=folder / "repair.log")
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docker" / "OPERATE.md"
+HERE = {"cvs_views.orders_by_region": "side_views.by_region", "/var/lib/cvs/runs": "runs"}
+
+
+def commands_of_the_page(folder: Path) -> None:
+    """What operators are told to type works as it stands there, with their own names in it."""
+    lines = [line.strip() for line in PAGE.read_text().splitlines() if line.startswith("    cvs ")]
+    assert len(lines) > 6
+    for line in lines:
+        words = shlex.split(line.split(" > ")[0])[1:]
+        done = cvs(folder, *(HERE.get(word, word) for word in words))
+        assert done.returncode == 0, f"{line}: {done.stdout[-1000:]}{done.stderr}"
 
 
 def paused_and_resumed(folder: Path, session: CassandraSession) -> None:

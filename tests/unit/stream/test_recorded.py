@@ -45,10 +45,21 @@ def strong(found: Recorded, *, budget: int = 50, views: list[str] | None = None)
     return Counter(f.verdict for f in findings if f.property == "strong" and f.granularity == "record")
 
 
+def refuted(found: Recorded) -> list[str]:
+    """Name what must hold of every right run, of records and of what snapshots see, and was refuted."""
+    findings = judge_events(found.events, reference="absorbed", budget=2_000).findings
+    return [
+        f"{f.view} {f.granularity} {f.key} {f.property}: {f.reason}"
+        for f in findings
+        if f.verdict is Verdict.VIOLATED and not f.property.startswith("complete")
+    ]
+
+
 def test_what_is_left_of_a_rolling_recording_is_proved_strong(shop: MemoryShop) -> None:
     """The first eight epochs are gone, so that most rows were there before; then one was not recorded."""
     whole, rolled = history(shop, ran(shop)), history(shop, ran(shop)[8:])
     assert (whole.first, rolled.first, rolled.last, rolled.left_out) == (1, 9, 20, 0)
+    assert refuted(whole) == refuted(rolled) == []
     assert (set(strong(whole)), strong(whole).total() > 30) == ({Verdict.HOLDS}, True)
     verdicts = strong(rolled)  # what joins held of rows that moved before the first epoch may stay unknown
     assert (verdicts[Verdict.VIOLATED], verdicts[Verdict.UNDECIDED] <= 2, verdicts.total() > 20) == (
@@ -106,6 +117,7 @@ def test_a_view_that_stood_still_is_proved_strong_by_what_it_showed_afterwards(s
     everything = ran(shop)
     assert (everything[-2].whole, everything[-3].hidden) == (still.unshown, still.unshown)
     found = history(shop, everything)
+    assert not refuted(found)
     assert (found.first, found.unshown, set(strong(found, budget=2_000))) == (1, (), {Verdict.HOLDS})
     begun_still = history(shop, ran(shop)[21:])
     assert (begun_still.first, set(strong(begun_still))) == (24, {Verdict.HOLDS})
