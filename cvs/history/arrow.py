@@ -30,6 +30,9 @@ COLUMNS = tuple(
 )
 """What `gather` reads: a reader of Parquet may skip all others."""
 
+DICTIONARIES = ("event", "process", "table", "view", "outcome")
+"""Columns of few texts: a reader of Parquet need not write them out."""
+
 _DECODE_ROWS = msgspec.json.Decoder(list[dict[str, Any] | None]).decode
 _KINDS = {str(kind.__struct_config__.tag): kind for kind in ev.AnyEvent.__args__}
 
@@ -50,8 +53,18 @@ class ArrowFields:
         return _integers(self._column(name))
 
     def named(self, name: str, names: Names) -> Integers:
-        """Number the texts."""
-        return self.memory.named(names, _places(self._column(name)))
+        """Number the texts, or those of the dictionary that are used."""
+        import pyarrow as pa
+
+        column = self._column(name)
+        if not isinstance(column, pa.DictionaryArray):
+            return self.memory.named(names, _places(column))
+        codes = _integers(column.indices)
+        numbers = np.zeros(len(column.dictionary), np.int64)
+        used = np.flatnonzero(np.bincount(codes, minlength=len(numbers)))
+        data, begins, ends = _places(column.dictionary)
+        numbers[used] = self.memory.named(names, (data, begins[used], ends[used]))
+        return numbers[codes]
 
     def keyed(self, owners: Owners, key: str, numbering: Numbering) -> Integers:
         """Number the texts of the keys of each owner."""

@@ -11,7 +11,7 @@ from cvs.history.fields import Names, Numbering
 from cvs.history.forms import Group, Known, Node
 from cvs.history.packing import Flags, Integers
 from cvs.history.rows import Compute
-from cvs.history.texts import Numbered, Places, Texts, json_values
+from cvs.history.texts import Numbered, Places, Texts, json_values, key_values
 
 _UNSET = -(1 << 63)
 
@@ -139,7 +139,7 @@ class Memory:
         """Number the keys of an owner's records."""
         name = id(numbering), owner
         if name not in self._keys:
-            self._keys[name] = Numbered(json_values, lambda key: numbering[owner, key])
+            self._keys[name] = Numbered(key_values, lambda key: numbering[owner, key])
         return self._keys[name].of(places)
 
     def seen(self, owner: tuple[str, str]) -> Seen:

@@ -123,8 +123,9 @@ class Gathered:
         self.events += block.many
 
     def put(self, kind: type, **part: Integers) -> None:
-        """Add columns of one kind."""
-        self.parts.setdefault(kind.__name__, []).append(part)
+        """Add columns of one kind; what is small waits in half the room."""
+        kept = {name: _small(column) if name in _SMALL else column for name, column in part.items()}
+        self.parts.setdefault(kind.__name__, []).append(kept)
 
     def _updates(self, fields: Fields) -> Part:
         tables = Owners(fields.named("table", self.tables), self.tables)
@@ -165,15 +166,18 @@ class Gathered:
         order = self._merged(times)
         errors = {start.process: start.clock_error for start in self.headers}
         widths = np.array([errors.get(name, 0) for name in self.processes], dtype=np.int64)
-        updates, answers = (self._together(kind, *_FIELDS[kind]) for kind in _UPDATES)
-        writes, replies = (self._together(kind, *_FIELDS[kind]) for kind in _WRITES)
+
+        def joined(kinds: tuple[type, type], *own: str) -> Operations:
+            calls, answers = (self._together(kind, *_FIELDS[kind]) for kind in kinds)
+            return _joined(calls, answers, widths, order, own)
+
         return Columns(
             headers=tuple(self.headers),
             processes=tuple(self.processes),
             records=tuple(self.readers.records.known),
             bases=tuple(self.bases.known),
-            updates=_joined(updates, answers, widths, order, ("version", "table")),
-            writes=_joined(writes, replies, widths, order, ("expected", "new", "view")),
+            updates=joined(_UPDATES, "version", "table"),
+            writes=joined(_WRITES, "expected", "new", "view"),
             lines=self._together(ev.Absorbed, "write", "base", "low", "high"),
             tables=tuple(self.tables),
             views=tuple(self.views),
@@ -187,7 +191,12 @@ class Gathered:
         """Make whole columns of the blocks; what they were made of is let go."""
         blocks = self.parts.pop(kind.__name__, [])
         empty = np.zeros(0, dtype=np.int64)
-        return {name: np.concatenate([block.pop(name) for block in blocks] or [empty]) for name in names}
+        return {
+            name: np.concatenate(
+                [block.pop(name) for block in blocks] or [empty], dtype=np.int64, casting="safe"
+            )
+            for name in names
+        }
 
     def _merged(self, times: Integers) -> Integers | None:
         """Return for each event its number in the merged history; None where there is one file only."""
@@ -209,6 +218,7 @@ _WAYS: dict[type, Callable[[Gathered, Fields], Part]] = {
     ev.TestAndSetCalled: Gathered._writes,
     ev.TestAndSetReturned: Gathered._write_answers,
 }
+_SMALL = {"number", "process", "owner", "table", "view", "outcome", "write", "base", "version", "low", "high"}
 _COMMON = ("number", "process", "operation", "time")
 _UPDATES = (ev.BaseUpdateCalled, ev.BaseUpdateReturned)
 _WRITES = (ev.TestAndSetCalled, ev.TestAndSetReturned)
@@ -218,6 +228,12 @@ _FIELDS: dict[type, tuple[str, ...]] = {
     ev.TestAndSetCalled: (*_COMMON, "owner", "view", "expected", "new"),
     ev.TestAndSetReturned: (*_COMMON, "outcome", "seen"),
 }
+
+
+def _small(column: Integers) -> Any:
+    """Return a column in half its room, if it fits."""
+    fits = not len(column) or (int(column.min()) >= -(1 << 31) and int(column.max()) < 1 << 31)
+    return column.astype(np.int32) if fits else column
 
 
 def _joined(

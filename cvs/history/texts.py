@@ -17,6 +17,7 @@ Places = tuple[Bytes, Integers, Integers]
 """Texts: the bytes they stand in, where each begins and where it ends."""
 
 _DECODE = msgspec.json.Decoder(list[Any]).decode
+_DECODE_KEYS = msgspec.json.Decoder(list[tuple[Any, ...]]).decode
 
 
 class Texts:
@@ -92,6 +93,18 @@ def json_values(texts: Sequence[bytes]) -> list[Any]:
     if len(values) != len(texts):
         raise HistoryError("not JSON: more than one value where one belongs")
     return [from_json(value) if type(value) in (dict, list) else value for value in values]
+
+
+def key_values(texts: Sequence[bytes]) -> list[Any]:
+    """Return the keys of JSON texts."""
+    whole = b"[%s]" % b",".join(texts)
+    if b'"$' in whole or whole.count(b"[") != len(texts) + 1:
+        return json_values(texts)
+    try:
+        keys: list[Any] = _DECODE_KEYS(whole)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise HistoryError(f"not a key: {error}") from error
+    return keys
 
 
 def plain_values(texts: Sequence[bytes]) -> list[Any]:

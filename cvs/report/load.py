@@ -84,8 +84,8 @@ def sources_of(paths: Iterable[Path]) -> list[Source]:
     for file in (file for path in paths for file in _files(path)):
         raw = _read(file)
         described = {"file": str(file), "digest": digest(raw), "bytes": len(raw)}
-        data = raw if raw[:4] == _PARQUET else plain_bytes(raw, where=str(file))
-        found.append(Source(file=str(file), data=data, described=described))
+        data = raw[:4] if raw[:4] == _PARQUET else plain_bytes(raw, where=str(file))
+        found.append(Source(file=str(file), data=bytes(data), described=described))
     if not found:
         raise HistoryError(
             "no history file there", next_step="name files that end in .ndjson, .edn, .log or .json"
@@ -130,7 +130,7 @@ def columns_of(sources: list[Source], bulk: Bulk) -> Columns:
     gathered = Gathered(bulk.readers)
     for source in sources:
         if source.arrow:
-            arrow.gather(gathered, _batches(source, arrow.COLUMNS))
+            arrow.gather(gathered, _batches(source, arrow.COLUMNS, few=arrow.DICTIONARIES))
         else:
             lines.gather(gathered, source.data)
     return gathered.columns()
@@ -148,12 +148,12 @@ def _checked(source: Source) -> Checked:
     return checked(source.data, source.file)
 
 
-def _opened(source: Source) -> Any:
+def _opened(source: Source, few: Sequence[str] = ()) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        found = pq.ParquetFile(pa.BufferReader(source.data))
+        found = pq.ParquetFile(source.file, read_dictionary=few)
         _ = found.schema_arrow.names  # because names that are no text show themselves only when they are read
         return found
     except (pa.ArrowException, OSError, UnicodeDecodeError) as damage:
@@ -161,13 +161,17 @@ def _opened(source: Source) -> Any:
 
 
 def _batches(
-    source: Source, columns: Sequence[str] | None = None, *, at_once: int = 4 * parquet.BATCH
+    source: Source,
+    columns: Sequence[str] | None = None,
+    *,
+    few: Sequence[str] = (),
+    at_once: int = 4 * parquet.BATCH,
 ) -> Iterator[Any]:
-    """Read Parquet as `cvs convert` writes it."""
+    """Read Parquet as `cvs convert` writes it; some columns of `few` different texts as numbers of those."""
     import pyarrow as pa
 
-    opened = _opened(source)
-    parquet.require_schema(opened.schema_arrow)
+    parquet.require_schema(_opened(source).schema_arrow)
+    opened = _opened(source, few)
     try:
         yield from opened.iter_batches(batch_size=at_once, columns=columns)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as damage:
