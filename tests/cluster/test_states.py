@@ -69,6 +69,7 @@ def test_what_cannot_be_followed_is_said_and_can_be_healed(
     lost_before_it_was_captured(operator, session, cassandra_node)
     dropped(operator, session)
     altered(operator, session)
+    a_column_goes(operator, session)
 
 
 def state(operator: Operator, view: str) -> tuple[str, str]:
@@ -197,3 +198,21 @@ def altered(operator: Operator, session: CassandraSession) -> None:
     live(operator, "counts", "places")
     session.execute("UPDATE yard.goods SET place = 'gate', spare = 'no' WHERE id = 7")
     operator.wait(lambda: ("gate", 7) in shown(session, "places"))
+
+
+def a_column_goes(operator: Operator, session: CassandraSession) -> None:
+    """One that no view reads is no loss; one that a view shows breaks it. It comes back: a rebuild heals."""
+    session.define("ALTER TABLE yard.goods DROP spare")
+    session.execute("UPDATE yard.goods SET place = 'roof' WHERE id = 7")
+    operator.wait(lambda: ("roof", 7) in shown(session, "places"))
+    assert state(operator, "places") == ("live", "")
+    session.define("ALTER TABLE yard.goods DROP place")
+    session.execute("INSERT INTO yard.goods (id) VALUES (8)")
+    operator.wait(lambda: state(operator, "places")[0] == "broken")
+    assert state(operator, "places")[1].startswith("yard.goods.place: the column was dropped")
+    assert state(operator, "counts") == ("live", "")
+    session.define("ALTER TABLE yard.goods ADD place text")
+    session.execute("UPDATE yard.goods SET place = 'moor' WHERE id = 8")
+    assert operator.cvs("rebuild", "places", "--yes", "--wait").startswith("incarnation ")
+    live(operator, "counts", "places")
+    assert shown(session, "places") == [("moor", 8)]
