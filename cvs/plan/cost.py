@@ -9,7 +9,7 @@ many rows it carries. So a larger epoch is cheaper a row, and an aggregate of fe
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -78,7 +78,7 @@ class ZonePrices:
         self._estimate = _Estimate(plan, statistics, weights)
         self._estimate.cost()
         self._buckets = {zone.stages[0].name: zone.buckets for zone in plan.zones}
-        self._depths: dict[str, dict[str, int]] = {}
+        self._piles: dict[str, _Pile] = {}
 
     def ms(self, stages: Sequence[Stage]) -> float:
         """Return the milliseconds an update of the mix takes in a zone of these stages."""
@@ -91,18 +91,31 @@ class ZonePrices:
 
         Where it makes the zone no deeper, nothing else is computed again: only its own cost is compared.
         """
-        depths = self._depths_of(zone)
-        deepest, own = max(depths.values()), _depth(stage, depths)
-        if own > deepest:
-            return self.ms([*zone, stage]) <= self.ms(zone) + self.ms([stage])
-        return self._estimate.inside(stage, deepest - own + 1) <= self.ms([stage])
+        pile = self._pile(zone)
+        own = _depth(stage, pile.depths)
+        if own <= pile.deepest:
+            return self._estimate.inside(stage, pile.deepest - own + 1) <= self.ms([stage])
+        if all(edge.source in pile.depths for edge in inputs(stage)):
+            return pile.again + self._estimate.inside(stage, 1) <= self.ms([stage])
+        return self.ms([*zone, stage]) <= self.ms(zone) + self.ms([stage])
 
-    def _depths_of(self, zone: Sequence[Stage]) -> dict[str, int]:
-        """Return the depths in a zone that grows from call to call."""
-        depths = self._depths.setdefault(zone[0].name, {})
-        for stage in zone[len(depths) :]:
-            depths[stage.name] = _depth(stage, depths)
-        return depths
+    def _pile(self, zone: Sequence[Stage]) -> "_Pile":
+        """Return what is known of a zone that grows from call to call."""
+        pile = self._piles.setdefault(zone[0].name, _Pile())
+        for stage in zone[len(pile.depths) :]:
+            depth = pile.depths[stage.name] = _depth(stage, pile.depths)
+            pile.deepest = max(pile.deepest, depth)
+            pile.again += self._estimate.inside(stage, 2) - self._estimate.inside(stage, 1)
+        return pile
+
+
+@dataclass(slots=True)
+class _Pile:
+    """Stages of a zone by how deep they are, and what it costs to read and compute all of them once more."""
+
+    depths: dict[str, int] = field(default_factory=dict)
+    deepest: int = 0
+    again: float = 0.0
 
 
 @dataclass(slots=True, kw_only=True)

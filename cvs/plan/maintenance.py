@@ -129,6 +129,8 @@ class _Planner:
         pays: dict[str, bool] = {}  # by query without its constants: many views differ in nothing else
         for view in self._views:
             written = view.definition.relation
+            if sum(1 for _ in scans(written)) < 3:
+                continue  # because two tables meet in one way
             skeleton = _CONSTANT.sub("?", repr(written))
             if pays.get(skeleton, True):
                 relation = orders.ordered(written)

@@ -23,12 +23,18 @@ class Field:
     type: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Source:
     """One entry of FROM: the name it has in the text, and its columns."""
 
     alias: str
     fields: tuple[Field, ...]
+    named: dict[str, list[Field]] = field(init=False, default_factory=dict)  # by name in small letters
+
+    def __post_init__(self) -> None:
+        """Sort the columns by name: they are looked up often."""
+        for it in self.fields:
+            self.named.setdefault(it.name.lower(), []).append(it)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +82,12 @@ class Scope:
         return bool(self._own(node))
 
     def _own(self, node: exp.Column) -> list[tuple[Source, Field]]:
-        table = node.table.lower()
+        table, name = node.table.lower(), node.name.lower()
         return [
-            (source, field)
+            (source, found)
             for source in self.sources
             if not table or source.alias.lower() == table
-            for field in source.fields
-            if field.name.lower() == node.name.lower()
+            for found in source.named.get(name, ())
         ]
 
 

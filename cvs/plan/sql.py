@@ -153,7 +153,7 @@ def _declared(
         columns=published.columns,
         options=options,
         key=published.key,
-        sql=body.sql(dialect="spark", pretty=True),
+        sql=body.sql(dialect="spark", pretty=True, copy=False),
         replace=bool(node.args.get("replace")),
         warnings=(*note, *published.warnings),
     )

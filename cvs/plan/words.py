@@ -72,7 +72,8 @@ def stage_words(stage: Stage, names: Names) -> str:
         case TopKStage():
             terms = ((o, expression_words(o.expression, names)) for o in stage.order)
             order = ", ".join(words + (" desc" if o.descending else "") for o, words in terms)
-            return f"first {stage.limit} after {stage.offset} by {order}"
+            after = f" after {stage.offset}" if stage.offset else ""
+            return f"first {stage.limit}{after} by {order}"
 
 
 def aggregate_words(column: AggregateColumn, names: Names) -> str:
