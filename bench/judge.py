@@ -122,11 +122,12 @@ def ours(kind: str, paths: list[str]) -> None:
     elif kind == "tas":
         writes, many = read_versioned(Path(paths[0]))
         parsed = time.perf_counter()
-        good = bool(chains(writes, many).accepted.all())
+        found = chains(writes, many)
+        good, stale = bool(found.accepted.all()), len(found.stale) > 0
         told = {
             "parse": parsed - begin,
             "check": time.perf_counter() - parsed,
-            "verdict": "Ok" if good else "Illegal",
+            "verdict": "Ok" if good else "Illegal" if stale else "Unknown",
         }
     else:
         parse_seconds, verdicts = 0.0, {}

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cvs.checker.columns import Chains, chains
+from cvs.checker.columns import Chains, chains, side_by_side
 from cvs.checker.contributions import Base, BaseRows, Contents, Told, ViewRows, base_of, told_of
 from cvs.checker.shape import Shape, shape_of
 from cvs.history import events as ev
@@ -305,11 +305,9 @@ def _measure(
         return
     record, returned = lines.record[order], base.returned[lines.high[order]]
     called = writes.called[links.order[lines.write[order]]]
-    width = int(max(returned.max(), called.max())) + 1
-    floor = int(min(returned.min(), called.min()))
-    span = width - floor + 1
-    latest = np.maximum.accumulate(returned - floor + record * span)
-    known = np.searchsorted(latest, called - floor + record * span)
+    ended, began, width = side_by_side(returned, called, len(accepted))
+    latest = np.maximum.accumulate(ended + record * width)
+    known = np.searchsorted(latest, began + record * width)
     behind = known - (np.arange(len(order)) + 1)
     found.versions_behind = max(found.versions_behind, int(behind.max(initial=0)))
     late = np.flatnonzero(behind > 0)

@@ -21,6 +21,7 @@ class Chains:
 
     order: Integers  # numbers of writes, by record and position
     accepted: Flags  # by record
+    stale: Integers  # numbers of writes that make a record wrong for certain: the order is sound, time contradicts it
 
 
 def chains(writes: Operations, many: int) -> Chains:
@@ -39,8 +40,8 @@ def chains(writes: Operations, many: int) -> Chains:
     follows = np.where(first, begins, expected == parent)
     follows &= first | (new != parent)
     accepted[record[~follows]] = False
-    _accept_times(writes, order, accepted)
-    return Chains(order=order, accepted=accepted)
+    stale = _accept_times(writes, order, accepted)
+    return Chains(order=order, accepted=accepted, stale=stale)
 
 
 def _by_record(writes: Operations) -> Integers:
@@ -54,8 +55,11 @@ def _by_record(writes: Operations) -> Integers:
     return order
 
 
-def _accept_times(writes: Operations, order: Integers, accepted: Flags) -> None:
-    """Compare the order with time: one pass of running maxima over writes and what saw their signatures."""
+def _accept_times(writes: Operations, order: Integers, accepted: Flags) -> Integers:
+    """Compare the order with time: one pass of running maxima over writes and what saw their signatures.
+
+    Returns what comes too late in records whose order is certain.
+    """
     record, new = writes.owner[order], writes.own["new"][order]
     starts = np.searchsorted(record, np.arange(len(accepted)))
     position = np.arange(len(order)) - starts[record] if len(order) else order
@@ -73,16 +77,31 @@ def _accept_times(writes: Operations, order: Integers, accepted: Flags) -> None:
         items = items[np.lexsort((writes.called[items], rank, at, writes.owner[items]))]
         owner = writes.owner[items]
     if not len(items):
-        return
+        return items
     called, returned = writes.called[items], writes.returned[items]
-    origin = called.min()
-    width = int(called.max() - origin) + 2
-    offset = owner * width
-    latest = np.maximum.accumulate(called - origin + 1 + offset)
-    ended = np.minimum(returned - origin + 1, width - 1) + offset
+    called, returned, width = side_by_side(called, returned, len(accepted))
+    latest = np.maximum.accumulate(called + owner * width)
+    ended = returned + owner * width
     late = np.zeros(len(items), dtype=np.bool_)
     late[1:] = ended[1:] < latest[:-1]
+    stale = items[late & accepted[owner]]
     accepted[owner[late]] = False
+    return stale
+
+
+def side_by_side(one: Integers, other: Integers, groups: int) -> tuple[Integers, Integers, int]:
+    """Return two columns of times from 0, and a width so large that groups can be laid side by side.
+
+    What is later than all of the first column is as late as a time needs to be. Where so many groups of so long
+    a time have no place in 64 bits, ranks stand for times.
+    """
+    origin, end = int(one.min()), int(one.max()) + 1
+    first, second = one, np.clip(other, origin - 1, end)
+    width = end - origin + 3
+    if width * (groups + 1) >= 1 << 62:
+        known, ranks = np.unique(np.concatenate((first, second)), return_inverse=True)
+        return ranks[: len(one)], ranks[len(one) :], len(known) + 1
+    return first - origin + 1, second - origin + 1, width
 
 
 def _position_of(writes: Operations, refused: Integers, record: Integers, new: Integers) -> Integers:
