@@ -6,12 +6,12 @@ only if the states that were certainly shown (no write under way) show it too.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import partial as bound
 from itertools import pairwise
 
 from cvs.checker.judge import Judged, judge_subject
-from cvs.checker.lineage import follow
+from cvs.checker.lineage import Lineage, follow
 from cvs.checker.meaning import Meaning, frozen_row
 from cvs.checker.replay import ENDLESS, Attempt, Key, Read, Run, ViewRecord, ViewRun
 from cvs.checker.signatures import ChainCheck, check_record, starts_of
@@ -69,18 +69,23 @@ def judge(
     reference: str = "writers",
     whole: bool = True,
     owned: Callable[[str, Key], bool] = lambda _view, _key: True,
+    partial: Iterable[str] = (),
 ) -> Judgement:
     """Judge a replayed run; `budget` is the number of steps one question may take, and twenty
     times that all of them.
 
-    `whole` off judges the view records only, and of them those that are `owned`: of a part of a run.
+    `whole` off judges the view records only, and of them those that are `owned`: of a part of a run. Of views that
+    are `partial` a record that is absent is unknown: it claims nothing.
     """
     wanted = set(views) if views is not None else set(run.views)
     judgement = Judgement(run=run, reference=reference)
     purse = Purse(budget)
     for view in run.views.values():
         if view.name in wanted:
-            _judge_view(view, meanings(view), judgement, purse, whole=whole, owned=owned)
+            subjects = partial_subjects if view.name in set(partial) else subjects_of
+            _judge_view(view, meanings(view), judgement, purse, whole=whole, owned=owned, subjects=subjects)
+            if subjects is partial_subjects:
+                judgement.findings.extend(_whole_of_partial(view, judgement))
     return judgement
 
 
@@ -92,6 +97,7 @@ def _judge_view(
     *,
     whole: bool,
     owned: Callable[[str, Key], bool],
+    subjects: "Subjects",
 ) -> None:
     run = judgement.run
     attempts = {a.event: a for record in view.records.values() for a in record.attempts}
@@ -110,12 +116,15 @@ def _judge_view(
         judgement.findings.extend(_nothing_to_say(view, why))
         return
     index = Index(meaning, run)
-    for subject, epochs in subjects_of(view, index, judgement):
+    for subject, epochs in subjects(view, index, judgement):
         if subject.granularity != "record" and not whole:
             break
         if subject.key is not None and not owned(view.name, subject.key):
             continue
-        lineage = lineage_of(subject, epochs, index) if epochs else follow(subject, attempts, index)
+        if subject.gaps:
+            lineage = Lineage.unknown(len(subject.states))
+        else:
+            lineage = lineage_of(subject, epochs, index) if epochs else follow(subject, attempts, index)
         judged = judge_subject(subject, lineage, index=index, run=run, purse=purse)
         judgement.judged.append(judged)
         judgement.findings.extend(judged.findings)
@@ -171,6 +180,7 @@ def _false_reads(
 
 
 Judgeable = tuple[Subject, list[Epoch | None]]
+Subjects = Callable[[ViewRun, Index, Judgement], Iterable[Judgeable]]
 
 
 def subjects_of(view: ViewRun, index: Index, judgement: Judgement) -> Iterable[Judgeable]:
@@ -222,6 +232,33 @@ def subjects_of(view: ViewRun, index: Index, judgement: Judgement) -> Iterable[J
         last = max(filter(None, snapshots[1]), default=(-1, -1))
         snapshots[0].ambiguous = ambiguous or any(end.new[:2] <= last for end in loose)
         yield snapshots
+
+
+def partial_subjects(view: ViewRun, index: Index, judgement: Judgement) -> Iterable[Judgeable]:
+    """List the records of a partial view, each with the states in which it was there."""
+    for subject, epochs in subjects_of(view, index, judgement):
+        if subject.granularity != "record":
+            return
+        there = [state for state in subject.states if state.value is not None]
+        gaps = len(there) < len(subject.states)
+        kept = subject.states[-1].value is not None
+        if there:
+            yield replace(subject, states=there, gaps=gaps, kept=kept), epochs
+
+
+def _whole_of_partial(view: ViewRun, judgement: Judgement) -> Iterable[Finding]:
+    """Say of a whole partial view what its records say: it lacks what one of them lacks."""
+    for name in LEVELS:
+        own = [f for f in judgement.of(name, "record") if f.view == view.name]
+        bad = next((f for f in own if f.verdict is Verdict.VIOLATED), None)
+        yield Finding(
+            property=name,
+            verdict=Verdict.VIOLATED if bad else Verdict.UNDECIDED,
+            view=view.name,
+            granularity="view",
+            reason="a record is not" if bad else "absent records are unknown: they are judged one by one",
+            event=bad.event if bad else None,
+        )
 
 
 def _assumed_start(view: ViewRun, index: Index, run: Run) -> Mapping[Key, Hashable]:
@@ -308,7 +345,7 @@ def _in_turn(states: list[State]) -> bool:
 def _subjects_from_reads(view: ViewRun) -> Iterable[Subject]:
     """Judge a view of which only reads are known, as somebody else's system shows it."""
     for key, record in view.records.items():
-        states = _read_states(record.reads, partial(_own_value, key))
+        states = _read_states(record.reads, bound(_own_value, key))
         if states:
             yield Subject(
                 view=view.name, granularity="record", key=key, states=states, ordered=_in_turn(states)

@@ -84,7 +84,7 @@ def _accept_times(writes: Operations, order: Integers, accepted: Flags) -> Integ
     ended = returned + owner * width
     late = np.zeros(len(items), dtype=np.bool_)
     late[1:] = ended[1:] < latest[:-1]
-    stale = items[late & accepted[owner]]
+    stale: Integers = items[late & accepted[owner]]
     accepted[owner[late]] = False
     return stale
 

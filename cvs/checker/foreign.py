@@ -78,6 +78,7 @@ def _lines(text: str, where: str) -> tuple[list[Line], int]:
 
 def _console(text: str) -> tuple[list[Line], int]:
     lines, passed = [], 0
+    known: dict[str, Any] = {}  # because few values stand there again and again
     for number, raw in enumerate(text.splitlines(), 1):
         found = CONSOLE.search(raw)
         if found is None or not found[1].lstrip("-").isdigit() or found[3] not in _KINDS:
@@ -86,8 +87,10 @@ def _console(text: str) -> tuple[list[Line], int]:
         value: Any = found[4].strip()
         error = value if value.startswith(":") else None
         if error is None:
-            forms = [_plain(form) for _, form in read_all(value, where=f"line {number}")]
-            value = forms[0] if forms else None
+            if value not in known:
+                forms = [_plain(form) for _, form in read_all(value, where=f"line {number}")]
+                known[value] = forms[0] if forms else None
+            value = known[value]
         lines.append(
             Line(number=number, process=int(found[1]), type=found[2], f=found[3], value=value, error=error)
         )

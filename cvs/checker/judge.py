@@ -111,6 +111,8 @@ class _Case:
         return verdict, witness, "value", ""
 
     def converged(self) -> Answer:
+        if not self.subject.kept:
+            return Verdict.HOLDS, None, "value", "it is not kept at the end, which claims nothing"
         if not self.run.quiescent:
             return Verdict.UNDECIDED, None, "value", "the run did not say that it came to rest"
         answer = self._try(search.converged)
@@ -181,6 +183,8 @@ class _Case:
     def complete(self, strong: Answer) -> Answer:
         if strong[0] is not Verdict.HOLDS:
             return strong
+        if self.subject.gaps:
+            return Verdict.UNDECIDED, None, "value", "what was there while it was not kept is not known"
         path = self._bridge() if strong[2] == "lineage" else None
         if path is not None:
             return Verdict.HOLDS, Witness(kind="path", cuts=path), "lineage", ""
@@ -216,7 +220,7 @@ class _Case:
     def recorded(self, complete: Answer) -> Answer:
         if self.problem.order is None:
             return Verdict.UNDECIDED, None, "value", "the order of the base updates is not known"
-        if complete[0] is Verdict.VIOLATED:
+        if complete[0] is Verdict.VIOLATED or self.subject.gaps:
             return complete
         return self._unsure_if_unordered(self._try(search.complete_recorded))
 

@@ -41,6 +41,11 @@ class Lineage:
     first_torn: int | None = None
     first_back: int | None = None
 
+    @classmethod
+    def unknown(cls, states: int) -> "Lineage":
+        """Return what is known of states whose certificates do not follow one another: nothing."""
+        return cls(certified=False, cuts=[{} for _ in range(states)], explained=[False] * states)
+
     @property
     def verdict(self) -> Verdict:
         """Say whether the certificates are true; without any there is nothing to say."""

@@ -41,6 +41,8 @@ class Subject:
     final_uncertain: bool = False  # an unknown test-and-set could still have followed
     shown: bool = False  # every state was seen for certain, whatever their order
     ambiguous: bool = False  # whether unknown test-and-sets made some of the states is not known
+    gaps: bool = False  # of a partial view: states in which it was not kept are left out
+    kept: bool = True  # ... and whether it was kept at the end
 
 
 @dataclass(slots=True, kw_only=True)

@@ -37,6 +37,12 @@ from cvs.sidecar.recordings import LAST, is_recording, judged_recording, note_le
 )
 @click.option("--to", "end", type=float, help="Seconds from the first event: what came later is not there.")
 @click.option("--view", "views", multiple=True, metavar="V", help="Judge this view only; may be repeated.")
+@click.option(
+    "--partial",
+    multiple=True,
+    metavar="V",
+    help="V keeps only some of its records: an absent one is unknown. May be repeated.",
+)
 @click.option("--finding", metavar="F", help="Tell all about one property.")
 @click.option(
     "--reference",
@@ -69,6 +75,7 @@ def command(
     start: float | None,
     end: float | None,
     views: tuple[str, ...],
+    partial: tuple[str, ...],
     finding: str | None,
     reference: str,
     budget: int,
@@ -93,14 +100,20 @@ def command(
         return _diff(runs, options, as_json=as_json)
     if engine not in ("local", "spark"):
         raise SpecificationError(f"no engine is called {engine!r}", next_step="local or spark")
-    if engine == "spark" and (start, end) != (None, None):
-        raise SpecificationError("the Spark engine judges whole runs", next_step="--engine local")
+    if engine == "spark" and ((start, end) != (None, None) or partial):
+        raise SpecificationError(
+            "the Spark engine judges whole runs of whole views", next_step="--engine local"
+        )
+    if partial and is_recording(runs):
+        raise SpecificationError(
+            "a pipeline keeps every record of its views", next_step="leave --partial out"
+        )
     if is_recording(runs):
         document = _recording(runs, options, settings_file=settings_file, engine=engine, last=last)
     elif engine == "spark":
         document = _on_spark(runs, expected, reference=reference, budget=budget, master=master, views=views)
     else:
-        document, _ = audit(runs, **options)
+        document, _ = audit(runs, **options, partial=partial)
     code = ExitCode(document["exit_code"])
     if as_json:
         print_json("audit", document, exit_code=code)

@@ -40,10 +40,12 @@ def audit(
     budget: int = BUDGET,
     bulk: bool = True,
     window: tuple[float | None, float | None] = (None, None),
+    partial: Iterable[str] = (),
 ) -> tuple[Document, Judgement | Registers]:
     """Judge one run of files; a history of another system has registers only, and no judgement of levels.
 
     `bulk` off keeps every operation of a large run in hand, for a picture. `window`: seconds from the first event.
+    `partial` views do not keep all their records: an absent one is unknown.
     """
     require_levels(expected or {})
     if reference not in REFERENCES:
@@ -51,14 +53,14 @@ def audit(
     with _no_collection():
         sources = sources_of(paths)
         judgement = None
-        if bulk and views is None and reference == "writers" and window == (None, None):
+        if bulk and views is None and reference == "writers" and window == (None, None) and not partial:
             judgement = _in_bulk(sources, budget)
         if judgement is None:
             run = loaded(sources)
             if run.foreign is not None:
                 return _foreign(run, run.foreign, budget)
             events = run.events if window == (None, None) else _within(run.events, window)
-            judgement = judge_events(events, views=views, reference=reference, budget=budget)
+            judgement = judge_events(events, views=views, reference=reference, budget=budget, partial=partial)
         judgement.run.name = judgement.run.name or Path(sources[0].file).stem
         files = [source.described for source in sources]
         return summarize(judgement, files, expected or {}), judgement
@@ -158,15 +160,16 @@ def judge_events(
     views: Iterable[str] | None = None,
     reference: str = "writers",
     budget: int = BUDGET,
+    partial: Iterable[str] = (),
 ) -> Judgement:
     """Judge events by the definitions that they carry themselves."""
     started = [event for event in events if isinstance(event, RunStarted)]
     tables = {t.name: t for event in started for t in map(table_from_json, event.tables)}
     run = replay(events)
-    if views is not None and (strangers := set(views) - set(run.views)):
+    if strangers := {*(views or ()), *partial} - set(run.views):
         raise SpecificationError(
             f"no view {', '.join(sorted(strangers))} in this run",
             next_step=f"it has {', '.join(sorted(run.views))}",
         )
     run = REFERENCES[reference](run)
-    return judge(run, meanings_of(tables), budget=budget, views=views, reference=reference)
+    return judge(run, meanings_of(tables), budget=budget, views=views, reference=reference, partial=partial)

@@ -289,3 +289,35 @@ def test_a_minimum_that_no_base_state_explains_is_a_false_fold() -> None:
     found = smallest(6)
     (certificates,) = (f for f in found.findings if f.property == "certificates" and f.key is not None)
     assert certificates.verdict is Verdict.VIOLATED
+
+
+def kept_for_a_while(refilled: int) -> list[Any]:
+    """A record that is dropped from a view of limited room while its base goes on, and put back later."""
+    run = Recorder()
+    run.base("k1", {"x": "a", "y": 5})
+    run.write("a", group("a", 5, 1))
+    run.base("k1", {"x": "a", "y": 7})
+    run.write("a", None)
+    run.base("k1", {"x": "a", "y": 9})
+    run.write("a", group("a", refilled, 1))
+    run.base("k2", {"x": "b", "y": 1})
+    run.write("b", group("b", 1, 1))
+    run.write("b", None)
+    return run.rest()
+
+
+def test_what_a_partial_view_does_not_keep_claims_nothing() -> None:
+    whole = judged(kept_for_a_while(9))
+    assert whole.level("record").not_refuted == "not converged"
+    found = judged(kept_for_a_while(9), partial=["v"])
+    assert (found.level("record").proved, found.level("record").not_refuted) == ("strong", "complete")
+    assert {f.verdict for f in found.of("complete", "record")} == {Verdict.UNDECIDED}
+    assert {f.verdict for f in found.of("weak", "view")} == {Verdict.UNDECIDED}
+
+
+@pytest.mark.parametrize(("shown", "why"), [(5, "needs converged"), (8, "")])
+def test_what_a_partial_view_shows_is_still_judged(shown: int, why: str) -> None:
+    found = judged(kept_for_a_while(shown), partial=["v"])
+    assert found.level("record").not_refuted == "not converged"
+    assert {f.verdict for f in found.of("converged", "view")} == {Verdict.VIOLATED}
+    assert [f.reason for f in found.of("weak", "record") if f.verdict is Verdict.VIOLATED] == [why]
