@@ -151,6 +151,7 @@ def _extremes() -> tuple[Prediction, ...]:
 def _rows() -> tuple[Prediction, ...]:
     newest_wins: Levels = (ALL, ALL, ALL, ALL, STRONG)
     no_check: Levels = (ALL, ALL, WEAK, NO, NO)
+    mixed: Levels = (ALL, ALL, CON, NO, NO)
     return (
         Prediction(
             view_class="selection",
@@ -169,9 +170,9 @@ def _rows() -> tuple[Prediction, ...]:
         Prediction(
             view_class="selection",
             variant="changed-fields",
-            record=no_check,
-            view=no_check,
-            citation="001 section 2.3, sequences V^c and V^m",
+            record=mixed,
+            view=mixed,
+            citation="001 section 2.3, sequences V^c and V^m; redelivery mixes columns of different versions (ours)",
         ),
         Prediction(
             view_class="projection-keeping-key",
@@ -268,9 +269,9 @@ def _joins() -> tuple[Prediction, ...]:
         Prediction(
             view_class="foreign-key-join",
             variant="base-reading",
-            record=(WEAK, WEAK, WEAK, WEAK, NO),
+            record=(STRONG, STRONG, STRONG, STRONG, NO),
             view=TORN,
-            citation="001 theorems 6-7 and their counter-example",
+            citation="ours: z is read where it is written; 001 (theorems 6-7, weak) takes it from the entry",
         ),
         Prediction(
             view_class="foreign-key-join",

@@ -15,9 +15,11 @@ class Fault(Enum):
     LOSE = "lose"  # applied or refused, but the answer never comes
     DROP = "drop"  # the request never arrives
     DELAY = "delay"  # the request arrives later, the answer never
+    UNSENT = "unsent"  # the request never leaves, and the manager is told so
 
 
 UNKNOWN = Outcome(kind=OutcomeKind.UNKNOWN, reason="no answer")
+UNSENT = Outcome(kind=OutcomeKind.NOT_SENT, reason="no connection")
 
 State = tuple[PartitionId, Row | None]
 
@@ -36,6 +38,8 @@ class FaultyStore(MemoryStore):
         fault, self.fault = self.fault, None
         if fault is Fault.DROP:
             return UNKNOWN
+        if fault is Fault.UNSENT:
+            return UNSENT
         if fault is Fault.DELAY:
             self.in_flight.append(request)
             return UNKNOWN

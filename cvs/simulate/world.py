@@ -10,6 +10,7 @@ only the store is in memory and its postman does what the step says.
     m0                manager 0 goes on to its next pause: one request sent, or one answer read
     m0 lose/drop/delay    the same, and its test-and-set goes through but the answer is lost, or never
                       arrives, or arrives later (`arrive 0`); in all three the outcome is unknown
+    m0 unsent         the same, and the manager knows that its test-and-set did not leave
     m0 crash          manager 0 forgets everything and gets its streams again from their last checkpoints
     m0 takeover       manager 0 seems dead: the next manager gets its streams; 0 finishes what it had begun
     checkpoint 1      stream 1 will not be delivered again before where it stands
@@ -53,7 +54,7 @@ Step = tuple[str, int, int]
 Write = tuple[str, Key, Row | None]
 """Table, base key, the row after it (None: deleted)."""
 
-FAULTS = {"lose": Fault.LOSE, "drop": Fault.DROP, "delay": Fault.DELAY}
+FAULTS = {fault.value: fault for fault in Fault}
 
 ENTRY_ATTEMPTS_MAX = 50
 """Times one entry may be handed over again after a run gave up; more means that the world cannot end."""

@@ -310,7 +310,7 @@ def _joins() -> tuple[ViewClass, ...]:
             definition=_view("foreign-key-join", Project(source=pairs, columns=names), "k"),
             variants=(
                 Variant(name="base-reading", program=by_base),
-                Variant(name="letter", program=by_base, policy=LETTER),
+                Variant(name="letter", program=replace(by_base, letter=True), policy=LETTER),
             ),
             domains=REFERRING,
             constrained=True,

@@ -33,7 +33,7 @@ from cvs.suite.classes import CLASSES, ViewClass, view_class
 from cvs.suite.judged import Judgement, judged
 from cvs.suite.rules import without
 
-KINDS_OF_MANAGER = {"take", "go", "lose", "drop", "delay", "crash", "takeover"}
+KINDS_OF_MANAGER = {"take", "go", "lose", "drop", "delay", "unsent", "crash", "takeover"}
 REPEATED = ("initial", "update", "step", "words", "without")
 
 

@@ -1,14 +1,14 @@
 # foreign-key-join, program base-reading, faults: late
-# shows that the level of one view record is weak and no more
-# view record [2] shows: nothing; then {"k":2,"y":2,"z":"p"}; then {"k":2,"y":2,"z":"q"}; then {"k":2,"y":2,"z":"p"}
-# level of the worst view record: weak; of the whole view: weak
+# shows that the level of one view record is strong and no more
+# view record [2] shows: {"k":2,"y":2,"z":"t"}; then {"k":2,"y":2,"z":"p"}
+# level of the worst view record: strong; of the whole view: strong
 view foreign-key-join
 program base-reading
 managers 1
 streams 1
-expect record weak
-expect view weak
+expect record strong
+expect view strong
 initial s [2] {"k":2,"z":"t"}
-update r [2] {"k":2,"y":2}
+initial r [2] {"k":2,"y":2}
 update s [2] {"k":2,"z":"q"}
 update s [2] {"k":2,"z":"p"}
