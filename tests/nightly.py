@@ -23,36 +23,47 @@ SECONDS_MAX = 2 * 3600
 NOTE = "for the ledger: "
 """What a test prints behind this goes into its line."""
 
-PARTS: dict[str, tuple[str, ...]] = {
-    "agree": ("tests/agree",),
-    "properties": ("property_tests",),
-    "plans": ("tests/plan/test_random_levels.py",),
-    "tpch": ("tests/plan/tpch/nightly_hundredth.py",),
-    "stories": ("tests/stories", "tests/corrupt", "tests/ladder"),
-    "cluster": ("tests/cluster", "tests/store"),
-    "spark": ("tests/spark",),
-    "specs": ("tests/specs",),
-    "crash": ("tests/campaigns",),
-    "crash-three-nodes": ("tests/campaigns/nightly_variants.py::test_one_of_three_nodes_is_killed",),
-    "crash-cuts": ("tests/campaigns/nightly_variants.py::test_nodes_are_cut_apart",),
-    "crash-clocks": ("tests/campaigns/nightly_variants.py::test_clocks_disagree_by_seconds",),
-    "crash-rebuild": (
-        "tests/campaigns/nightly_variants.py::test_views_are_right_however_often_a_rebuild_is_killed",
-    ),
-    "specs-larger": ("tests/specs/nightly_larger.py",),
-    "contention": ("tests/cluster/test_programs.py::test_three_nodes_with_faults_reach_the_predicted_level",),
-    "capture-differential": ("tests/cluster/test_capture_differential.py",),
-    "capture-members": ("tests/cluster/nightly_capture_members.py::test_join_move_and_decommission",),
-    "capture-replace": ("tests/cluster/nightly_capture_members.py::test_replace_a_dead_node",),
-    "rolling": ("tests/cluster/nightly_rolling.py",),
-} | {
-    f"levels-{shape.name}": tuple(
-        f"tests/unit/suite/test_table.py::test_no_run_of_many_falls_below_its_prediction[{cell.name}]"
-        for cell in cells()
-        if cell.shape.name == shape.name
-    )
-    for shape in CLASSES
-}
+PARTS: dict[str, tuple[str, ...]] = (
+    {
+        "agree": ("tests/agree",),
+        "properties": ("property_tests",),
+        "plans": ("tests/plan/test_random_levels.py",),
+        "stories": ("tests/stories", "tests/corrupt", "tests/ladder"),
+        "cluster": ("tests/cluster", "tests/store"),
+        "spark": ("tests/spark",),
+        "specs": ("tests/specs",),
+        "crash": ("tests/campaigns",),
+        "crash-three-nodes": ("tests/campaigns/nightly_variants.py::test_one_of_three_nodes_is_killed",),
+        "crash-cuts": ("tests/campaigns/nightly_variants.py::test_nodes_are_cut_apart",),
+        "crash-clocks": ("tests/campaigns/nightly_variants.py::test_clocks_disagree_by_seconds",),
+        "crash-rebuild": (
+            "tests/campaigns/nightly_variants.py::test_views_are_right_however_often_a_rebuild_is_killed",
+        ),
+        "specs-larger": ("tests/specs/nightly_larger.py",),
+        "contention": (
+            "tests/cluster/test_programs.py::test_three_nodes_with_faults_reach_the_predicted_level",
+        ),
+        "capture-differential": ("tests/cluster/test_capture_differential.py",),
+        "capture-members": ("tests/cluster/nightly_capture_members.py::test_join_move_and_decommission",),
+        "capture-replace": ("tests/cluster/nightly_capture_members.py::test_replace_a_dead_node",),
+        "rolling": ("tests/cluster/nightly_rolling.py",),
+    }
+    | {
+        f"tpch-{third}": tuple(
+            f"tests/plan/tpch/nightly_hundredth.py::test_kept_and_judged_at_a_hundredth[q{number}]"
+            for number in range(third, 23, 3)
+        )
+        for third in (1, 2, 3)
+    }
+    | {
+        f"levels-{shape.name}": tuple(
+            f"tests/unit/suite/test_table.py::test_no_run_of_many_falls_below_its_prediction[{cell.name}]"
+            for cell in cells()
+            if cell.shape.name == shape.name
+        )
+        for shape in CLASSES
+    }
+)
 """Part -> what pytest is asked to run; each part takes CVS_EXAMPLES and CVS_SEED from the environment."""
 
 EXAMPLES = {

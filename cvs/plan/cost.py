@@ -28,10 +28,8 @@ from cvs.model.stages import (
 )
 from cvs.plan.sizes import CHANGES_AN_UPDATE, COMPUTED_VALUES, met, touched
 from cvs.plan.statistics import Known, Statistics, Weights, selectivity
+from cvs.programs.stage_combined import TOGETHER_MIN
 
-EDGES_TOGETHER = (
-    4.0  # because more edges out of one source are one combined selection (programs/stage_combined.py)
-)
 BYTES_A_ROW = 120.0  # because a state row is two images, an epoch each, and a key
 
 
@@ -273,7 +271,7 @@ class _Estimate:
         """Return changes an update of each base table has some edges evaluate, whether or not they let them through."""
         total: dict[str, float] = {}
         for edge in edges:
-            each = min(1.0, EDGES_TOGETHER / self.edges[edge.source])
+            each = min(1.0, TOGETHER_MIN / self.edges[edge.source])
             for base, count in self.changes[edge.source].items():
                 total[base] = total.get(base, 0.0) + count * each
         return total

@@ -1,5 +1,6 @@
 """A plan explained: as data, as a tree of lines. What each stage is, where it lives, what it reaches and costs."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,7 @@ from cvs.plan.measured import Measured
 from cvs.plan.sql import DeclaredView
 from cvs.plan.statistics import ROWS
 from cvs.plan.words import PROGRAMS, expression_words, meanings, stage_words
+from cvs.programs.stage_combined import TOGETHER_MIN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +59,7 @@ class Explanation:
                 "stages": len(self.plan.stages),
                 "zones": len(self.plan.zones),
             },
+            "combined": self.combined(),
             "advice": list(self._advice()),
             "guessed": list(self.guessed),
             "measured": self._measured(),
@@ -141,6 +144,16 @@ class Explanation:
         """Return the publication of a view."""
         return next(p for p in self.plan.publications if p.view == view.name)
 
+    def combined(self) -> dict[str, int]:
+        """Return the sources out of which so many edges lead that they are taken together, and how many."""
+        entering = [[edge for stage in zone.stages for edge in inputs(stage)] for zone in self.plan.zones]
+        entering.append([edge for publication in self.plan.publications for edge in publication.inputs])
+        found: Counter[str] = Counter()
+        for edges in entering:
+            counts = Counter(edge.source for edge in edges)
+            found.update({source: count for source, count in counts.items() if count >= TOGETHER_MIN})
+        return dict(sorted(found.items()))
+
     def sources(self, stage: Stage) -> list[str]:
         """Return what a stage reads, each once."""
         return list(dict.fromkeys(edge.source for edge in inputs(stage)))
@@ -220,6 +233,8 @@ class Explanation:
             f"each view by itself, a table a stage: {len(apart.stages)} stages, {apart.total_ms:.2f} ms, "
             f"{_count(apart.storage_bytes)}B"
         )
+        for source, count in self.combined().items():
+            yield f"{count} ways out of {source} are one combined selection: a changed row is looked up once for all"
         if self.guessed:
             yield (
                 f"guessed, not known: {ROWS:,} rows in {', '.join(self.guessed)}, a tenth as many values a column; "
