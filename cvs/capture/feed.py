@@ -16,6 +16,11 @@ ENDED = (1 << 63) - 1
 """The clock of a stream after which nothing comes: its node left the cluster. No watermark waits for it."""
 
 
+def of_node(stream: str) -> bool:
+    """Say whether a stream is a node's or a build's: a partition of a topic that others fill is `topic:3`."""
+    return ":" not in stream
+
+
 class TakenError(SpecificationError):
     """Another process captures this node, or writes this stream, already."""
 

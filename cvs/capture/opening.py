@@ -5,7 +5,8 @@
     outbox+kafka://HOST:PORT/TOPIC?cql=HOST[:PORT]          an application's outbox (`outbox.py`)
     debezium+kafka://HOST:PORT/PREFIX?cql=HOST[:PORT]       topics of Debezium's Cassandra connector (`debezium.py`)
 
-The last two do not say what tables are like: any node of the cluster is asked, as CVS_CLUSTER_USERNAME with
+The last two hold what a build reads of tables that are full already in topics of ours, `TOPIC.cvs.*`.
+They do not say what tables are like: any node of the cluster is asked, as CVS_CLUSTER_USERNAME with
 CVS_CLUSTER_PASSWORD, with the TLS of CVS_CLUSTER_CA_FILE, if they are set.
 """
 
@@ -20,13 +21,18 @@ from cvs.capture.kafka import KafkaFeed
 from cvs.capture.node import NodeConnection
 from cvs.capture.outbox import Outbox
 from cvs.capture.schema import SYSTEM_KEYSPACES, SchemaBook
-from cvs.capture.topics import TopicsFeed
+from cvs.capture.topics import JoinedFeed, TopicsFeed
 from cvs.errors import SpecificationError
 from cvs.store.session import ClusterAddress
 
 CQL_PORT = 9042
 
-AnyFeed = FolderFeed | KafkaFeed | TopicsFeed
+AnyFeed = FolderFeed | KafkaFeed | JoinedFeed
+
+
+def filled_by_others(name: str) -> bool:
+    """Say whether a feed's changes come from somebody else than `cvs capture`."""
+    return name.startswith(("outbox+kafka://", "debezium+kafka://"))
 
 
 def open_feed(name: str) -> AnyFeed:
@@ -50,10 +56,12 @@ def open_feed(name: str) -> AnyFeed:
         )
     definitions = _definitions(nodes[0])
     if scheme == "outbox+":
-        return TopicsFeed(bootstrap, lambda found: found == topic, definitions, Outbox)
-    return TopicsFeed(
-        bootstrap, lambda found: found.removeprefix(f"{topic}.") in definitions, definitions, Debezium
-    )
+        others = TopicsFeed(bootstrap, lambda found: found == topic, definitions, Outbox)
+    else:
+        others = TopicsFeed(
+            bootstrap, lambda found: found.removeprefix(f"{topic}.") in definitions, definitions, Debezium
+        )
+    return JoinedFeed(others, KafkaFeed(bootstrap, f"{topic}.cvs"))
 
 
 def _definitions(node: str) -> Mapping[str, TableDefinition]:

@@ -6,14 +6,15 @@ stands that changes nothing. Retention is the owner's: a hold cannot be honoured
 is told so. A compacted topic has lost changes and is refused.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from cvs.capture.changes import Change, TableDefinition
-from cvs.capture.feed import Head, Source
+from cvs.capture.feed import Head, Source, of_node
 from cvs.capture.folder import reference_of
+from cvs.capture.kafka import KafkaFeed
 from cvs.capture.kafka_reader import WAIT_SECONDS, TopicReader
 from cvs.capture.messages import NOTHING, ChangeMaker
 from cvs.errors import CvsError, HistoryError, SpecificationError
@@ -89,6 +90,11 @@ class TopicsFeed:
             found.append(self._told(stream, offset, lambda: self._reading.change(data, offset)))  # noqa: B023
         return found + [NOTHING] * (max(0, end - start) - len(found))
 
+    @property
+    def references(self) -> Collection[str]:
+        """Name the definitions of the tables there are."""
+        return self._definitions.keys()
+
     def definition(self, reference: str) -> TableDefinition:
         """Return the definition a change names: the table as it was when this feed was opened."""
         if reference not in self._definitions:
@@ -137,6 +143,65 @@ class TopicsFeed:
             raise HistoryError(
                 refusal.what, where=f"{stream}, offset {offset}", next_step=refusal.next_step
             ) from refusal
+
+
+class JoinedFeed:
+    """Topics of others with streams of ours beside them: a build's scan and what consumers hold need a place."""
+
+    def __init__(self, others: TopicsFeed, own: KafkaFeed) -> None:
+        """Read both; write to our own."""
+        self._others = others
+        self._own = own
+
+    def _of(self, stream: str) -> "TopicsFeed | KafkaFeed":
+        return self._own if of_node(stream) else self._others
+
+    def streams(self) -> list[str]:
+        """Name the streams of both, sorted."""
+        return sorted([*self._others.streams(), *self._own.streams()])
+
+    def head(self, stream: str) -> Head:
+        """Return the durable end."""
+        return self._of(stream).head(stream)
+
+    def first(self, stream: str) -> int:
+        """Return the oldest position still kept."""
+        return self._of(stream).first(stream)
+
+    def read(self, stream: str, start: int, limit: int) -> list[Change]:
+        """Return changes from `start` on."""
+        return self._of(stream).read(stream, start, limit)
+
+    def definition(self, reference: str) -> TableDefinition:
+        """Return the definition a change names; the same content has the same name in both."""
+        known = reference in self._others.references
+        return self._others.definition(reference) if known else self._own.definition(reference)
+
+    def hold(self, consumer: str, positions: Mapping[str, int]) -> None:
+        """Hold what is ours; retention of the topics is their owner's."""
+        if ours := {stream: at for stream, at in positions.items() if of_node(stream)}:
+            self._own.hold(consumer, ours)
+
+    def release(self, consumer: str) -> None:
+        """Take back what a consumer held."""
+        self._own.release(consumer)
+
+    def define(self, definition: TableDefinition) -> str:
+        """Store a definition beside our streams."""
+        return self._own.define(definition)
+
+    def append(self, stream: str, changes: Sequence[Change], *, source: Source, clock: int) -> Head:
+        """Append to a stream of ours; others fill the topics."""
+        return self._of(stream).append(stream, changes, source=source, clock=clock)
+
+    def collect(self) -> int:
+        """Delete what every consumer has passed of our streams."""
+        return self._own.collect()
+
+    def close(self) -> None:
+        """End the connections."""
+        self._others.close()
+        self._own.close()
 
 
 def _split(stream: str) -> tuple[str, int]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import uuid4
 
+from cvs.capture.opening import filled_by_others
 from cvs.errors import SpecificationError
 from cvs.model.layout import create_statement, quoted
 from cvs.model.stages import Plan
@@ -79,6 +80,8 @@ def propose(views: Views, text: str, *, prune: bool = False, rebuild: bool = Fal
     ]
     used = tuple(layout.name for layout in layouts)
     captured = [base.name for base in plan.bases if not _captured(views, base.name)]
+    if filled_by_others(views.settings.feed.name):
+        captured = []
     return Proposal(
         views=wanted,
         changes=found,

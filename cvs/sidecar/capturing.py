@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cvs.capture.feed import Head, TakenError
+from cvs.capture.feed import Head, TakenError, of_node
 from cvs.capture.node import NodeConnection
-from cvs.capture.opening import open_feed
+from cvs.capture.opening import filled_by_others, open_feed
 from cvs.capture.runner import Capture, Status
 from cvs.errors import CvsError, MissingEnvironmentError, StoreError
 from cvs.sidecar.settings import Settings
@@ -132,7 +132,7 @@ class Capturing:
 
 def folder_beside(settings: Settings) -> Path | None:
     """Return the cdc_raw folder of a cluster's only node, if we may read it here and the feed is ours to write."""
-    if "+kafka://" in settings.feed.name:
+    if filled_by_others(settings.feed.name):
         return None
     connection = _connection(settings)
     try:
@@ -150,13 +150,20 @@ def feed_problems(heads: Mapping[str, Head], *, building: bool, nodes: int, now:
     if not streams:
         return ("nothing is captured: the feed has no stream; start `cvs capture` beside each node",)
     found = []
-    if building and len(streams) < nodes:
+    if not any(map(of_node, streams)):
+        silent = [name for name, head in streams.items() if not head.clock]
+        if building and silent:
+            found.append(
+                f"a build waits for a message or heartbeat in each partition: {', '.join(silent)} had none yet"
+            )
+    elif building and len(streams) < nodes:
         found.append(
             f"{len(streams)} of {nodes} nodes are captured, and a build waits for all: `cvs capture` beside the others"
         )
     for name, head in sorted(streams.items()):
         if head.clock and (still := now - head.clock / 1e6) > STILL_SECONDS:
-            found.append(f"stream {name} stands still since {still:.0f} s: does its `cvs capture` run?")
+            who = "does its `cvs capture` run?" if of_node(name) else "are there heartbeats?"
+            found.append(f"stream {name} stands still since {still:.0f} s: {who}")
     return tuple(found)
 
 

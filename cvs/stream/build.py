@@ -17,7 +17,7 @@ from cassandra.protocol import ResultMessage, _ProtocolHandler, read_int
 from cassandra.query import BoundStatement
 
 from cvs.capture.changes import Change, TableDefinition, split_key
-from cvs.capture.feed import Feed, Head, Source
+from cvs.capture.feed import Feed, Head, Source, of_node
 from cvs.errors import SpecificationError, StoreError
 from cvs.model.layout import quoted
 from cvs.programs.epoch_run import RowInDoubt
@@ -123,10 +123,12 @@ class Build:
     def confirmed(self, heads: Mapping[str, Head]) -> bool:
         """Say whether every node's capture has moved its clock since this was first asked (H18).
 
-        What a node acknowledged before its clock is in the feed, so the scan sees what came before capture.
+        What a node acknowledged before its clock is in the feed, so the scan sees what came before capture. Where
+        others fill the feed, each of its partitions.
         """
         nodes = {stream: head.clock for stream, head in heads.items() if head.clock < ALWAYS}
-        if len(nodes) < len(self._hosts.driver.cluster.metadata.all_hosts()):
+        wanted = len(self._hosts.driver.cluster.metadata.all_hosts()) if any(map(of_node, nodes)) else 1
+        if len(nodes) < wanted:
             return False
         for stream, clock in nodes.items():
             self._first_clocks.setdefault(stream, clock)

@@ -15,20 +15,16 @@ _KINDS = {
 
 
 def definitions(session: CassandraSession, keyspaces: Iterable[str]) -> dict[str, TableDefinition]:
-    """Return the captured tables of some keyspaces, by full name."""
+    """Return the tables of some keyspaces, by full name; counters cannot be followed and are not among them."""
     found = {}
     for keyspace in sorted(set(keyspaces)):
         types = _user_types(session, keyspace)
         rows = session.execute(
-            "SELECT table_name, id, cdc, flags FROM system_schema.tables WHERE keyspace_name = ?", (keyspace,)
+            "SELECT table_name, id, flags FROM system_schema.tables WHERE keyspace_name = ?", (keyspace,)
         )
-        for name, identity, captured, flags in rows:
-            if not captured:
+        for name, identity, flags in rows:
+            if "counter" in (flags or ()):  # their log holds no values
                 continue
-            if "counter" in (flags or ()):
-                raise SpecificationError(
-                    "counter tables cannot be followed: their log holds no values", where=f"{keyspace}.{name}"
-                )
             found[f"{keyspace}.{name}"] = TableDefinition(
                 id=str(identity),
                 keyspace=keyspace,
@@ -37,6 +33,23 @@ def definitions(session: CassandraSession, keyspaces: Iterable[str]) -> dict[str
                 user_types=types,
             )
     return found
+
+
+def require_captured(session: CassandraSession, tables: Iterable[str]) -> None:
+    """Refuse base tables whose changes no commit log offers."""
+    for table in tables:
+        keyspace, name = table.split(".", 1)
+        (row,) = session.execute(
+            "SELECT cdc FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?",
+            (keyspace, name),
+        )
+        if not row[0]:
+            raise SpecificationError(
+                "this base table is not captured: it has cdc = false",
+                where=table,
+                next_step="`cvs apply` your views again, which switches it on; what was written meanwhile is "
+                "missed: `cvs rebuild` them",
+            )
 
 
 def _columns(session: CassandraSession, keyspace: str, name: str) -> tuple[Column, ...]:

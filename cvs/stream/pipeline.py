@@ -336,7 +336,9 @@ class _Known(dict[str, TableDefinition]):
         self._feed, self._wanted = feed, wanted
 
     def get(self, reference: str, default: Any = None) -> Any:
-        """Look the reference up in the feed, once."""
+        """Look the reference up in the feed, once; a change that says nothing of any table names none."""
+        if not reference:
+            return default
         if reference not in self:
             definition = self._feed.definition(reference)
             self[reference] = definition if definition.full_name in self._wanted else None  # type: ignore[assignment]

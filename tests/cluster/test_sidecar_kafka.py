@@ -1,10 +1,16 @@
 """`cvs run` with Kafka as its feed: a table that is full already, writes, kill -9, and going on."""
 
+import itertools
+import json
 import os
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
+from cvs.capture.kafka import KafkaFeed
 from cvs.embedded.node import Node
 from cvs.store.session import CassandraSession, ClusterAddress
 from tests.cluster.broker import broker
@@ -26,7 +32,7 @@ published_keyspace = "port_views"
 [capture]
 cdc_raw = "{node.cdc_raw}"
 [feed]
-name = "kafka://{kafka}/port"
+name = "{feed}"
 [spark]
 master = ""
 [http]
@@ -34,12 +40,27 @@ port = {http}
 """
 
 
+INSERT = "INSERT INTO port.ships (id, harbour, tons) VALUES (?, ?, ?)"
+
+
 def shown(session: CassandraSession) -> list[tuple[object, ...]]:
     return sorted(session.execute("SELECT harbour, ships, tons FROM port_views.by_harbour"))
 
 
-def test_a_sidecar_follows_a_feed_in_kafka(cassandra_node: Node, tmp_path: Path) -> None:
-    """The scan, captured writes and the place after a kill -9 all lie in the broker."""
+def settings(node: Node, feed: str) -> str:
+    return SETTINGS.format(node=node, feed=feed, http=20_000 + os.getpid() % 20_000)
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One broker for all."""
+    with broker(tmp_path_factory.mktemp("broker")) as address:
+        yield address
+
+
+@pytest.fixture
+def session(cassandra_node: Node) -> Iterator[CassandraSession]:
+    """Forty ships in two harbours, before anybody follows them."""
     session = CassandraSession(
         ClusterAddress(contact_points=(cassandra_node.address,), port=cassandra_node.native_port)
     )
@@ -47,30 +68,87 @@ def test_a_sidecar_follows_a_feed_in_kafka(cassandra_node: Node, tmp_path: Path)
         "CREATE KEYSPACE port WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
     )
     session.define("CREATE TABLE port.ships (id int PRIMARY KEY, harbour text, tons int)")
-    insert = "INSERT INTO port.ships (id, harbour, tons) VALUES (?, ?, ?)"
     for number in range(40):
-        session.execute(insert, (number, ("Kiel", "Cork")[number % 2], number))
+        session.execute(INSERT, (number, ("Kiel", "Cork")[number % 2], number))
+    yield session
+    for keyspace in ("port", "port_views", "port_state"):
+        session.define(f"DROP KEYSPACE IF EXISTS {keyspace}")
+    session.close()
+
+
+def test_a_sidecar_follows_a_feed_in_kafka(
+    session: CassandraSession, cassandra_node: Node, kafka: str, tmp_path: Path
+) -> None:
+    """The scan, captured writes and the place after a kill -9 all lie in the broker."""
     operator = Operator(tmp_path)
-    with broker(tmp_path) as kafka:
-        http = 20_000 + os.getpid() % 20_000
-        (tmp_path / "cvs.toml").write_text(SETTINGS.format(node=cassandra_node, kafka=kafka, http=http))
-        try:
-            operator.apply(VIEW)
-            operator.start()
-            operator.wait(lambda: operator.states() == {"port_views.by_harbour": ("live", "")})
-            assert shown(session) == [("Cork", 20, 400), ("Kiel", 20, 380)]
-            session.execute("DELETE FROM port.ships WHERE id = 1")
-            operator.wait(lambda: ("Cork", 19, 399) in shown(session))
-            operator.end(kill=True)
-            session.execute(insert, (50, "Oban", 7))
-            session.execute(insert, (2, "Cork", 1))
-            operator.start()
-            wanted = [("Cork", 20, 400), ("Kiel", 19, 378), ("Oban", 1, 7)]
-            operator.wait(lambda: shown(session) == wanted)
-            (report,) = operator.cvs("verify", "--json")
-            assert report["differences"] == []
-            operator.end()
-        finally:
-            operator.end(kill=True)
-            session.close()
+    (tmp_path / "cvs.toml").write_text(settings(cassandra_node, f"kafka://{kafka}/port"))
+    try:
+        operator.apply(VIEW)
+        operator.start()
+        operator.wait(lambda: operator.states() == {"port_views.by_harbour": ("live", "")})
+        assert shown(session) == [("Cork", 20, 400), ("Kiel", 20, 380)]
+        session.execute("DELETE FROM port.ships WHERE id = 1")
+        operator.wait(lambda: ("Cork", 19, 399) in shown(session))
+        operator.end(kill=True)
+        session.execute(INSERT, (50, "Oban", 7))
+        session.execute(INSERT, (2, "Cork", 1))
+        operator.start()
+        wanted = [("Cork", 20, 400), ("Kiel", 19, 378), ("Oban", 1, 7)]
+        operator.wait(lambda: shown(session) == wanted)
+        (report,) = operator.cvs("verify", "--json")
+        assert report["differences"] == []
+        operator.end()
+    finally:
+        operator.end(kill=True)
     assert not (tmp_path / "feed").exists()
+
+
+def test_a_sidecar_follows_an_applications_outbox(
+    session: CassandraSession, cassandra_node: Node, kafka: str, tmp_path: Path
+) -> None:
+    """No commit log is read: the table stays as it is, and what stood in it before the outbox is built from a scan."""
+    operator = Operator(tmp_path)
+    times = itertools.count(time.time_ns() // 1000)
+    KafkaFeed(kafka)._make("app", compacted=False)
+    producer = Producer({"bootstrap.servers": kafka})
+
+    def say(message: dict[str, object]) -> None:
+        producer.produce("app", json.dumps(message).encode(), partition=0)
+        producer.flush(30)
+
+    def write(number: int, harbour: str, tons: int) -> None:
+        at = next(times)
+        session.execute(f"{INSERT} USING TIMESTAMP {at}", (number, harbour, tons))
+        columns = {"harbour": harbour, "tons": tons}
+        say({"table": "port.ships", "time": at, "op": "insert", "key": {"id": number}, "set": columns})
+
+    def is_live() -> bool:
+        say({"clock": time.time_ns() // 1000})
+        return operator.states() == {"port_views.by_harbour": ("live", "")}
+
+    write(50, "Oban", 7)
+    feed = f"outbox+kafka://{kafka}/app?cql={cassandra_node.address}:{cassandra_node.native_port}"
+    (tmp_path / "cvs.toml").write_text(settings(cassandra_node, feed))
+    try:
+        operator.apply(VIEW)
+        operator.start()
+        operator.wait(is_live)
+        assert shown(session) == [("Cork", 20, 400), ("Kiel", 20, 380), ("Oban", 1, 7)]
+        write(2, "Cork", 1)
+        at = next(times)
+        session.execute(f"DELETE FROM port.ships USING TIMESTAMP {at} WHERE id = 1")
+        say({"table": "port.ships", "time": at, "op": "delete", "key": {"id": 1}})
+        operator.wait(lambda: ("Cork", 20, 400) in shown(session))
+        operator.end(kill=True)
+        write(51, "Oban", 1)
+        operator.start()
+        operator.wait(lambda: shown(session) == [("Cork", 20, 400), ("Kiel", 19, 378), ("Oban", 2, 8)])
+        (report,) = operator.cvs("verify", "--json")
+        assert report["differences"] == []
+        operator.end()
+    finally:
+        operator.end(kill=True)
+    (options,) = session.execute(
+        "SELECT cdc FROM system_schema.tables WHERE keyspace_name = 'port' AND table_name = 'ships'"
+    )
+    assert not options[0]

@@ -29,3 +29,10 @@ def test_a_stream_that_stands_still_is_named_with_its_age() -> None:
     assert not problems({"n1": head(59), "gone": Head(position=3, clock=ENDED)}), (
         "a node that left is no problem"
     )
+
+
+def test_a_feed_that_others_fill_needs_a_word_from_each_partition() -> None:
+    quiet = {"app:0": head(1), "app:1": Head(position=0), "build-1": head(0)}
+    assert "in each partition: app:1 had none yet" in problems(quiet, building=True, nodes=3)
+    assert not problems(quiet, nodes=3)
+    assert "app:0 stands still since 75 s: are there heartbeats?" in problems({"app:0": head(75)})
