@@ -284,7 +284,7 @@ class _Estimate:
         if edge.where is None:
             return 1.0
         return selectivity(
-            edge.where, Known(partial(self.known, edge.source), partial(self.bounds, edge.source))
+            edge.where, Known(partial(self.counted, edge.source), partial(self.bounds, edge.source))
         )
 
     def single(self, stage: AggregateStage | DistinctStage | SetStage | TopKStage) -> _Work:
@@ -368,18 +368,15 @@ class _Estimate:
         expression = next(c.expression for c in edge.columns if c.name == name)
         if not isinstance(expression, Column):
             return COMPUTED_VALUES
-        known = self.known(edge.source, expression.name)
-        return known if known is not None else max(1.0, self.rows[edge.source] * 0.1)
-
-    def known(self, source: str, name: str) -> float | None:
-        """Return the different values of a column of a source, if it comes from a base table."""
-        at = self.origin(source, name)
+        at = self.origin(edge.source, expression.name)
         if at is None:
-            return None
-        table, column = at
-        if self.bases[table].key == (column,):
-            return self.statistics.rows_of(table)
-        return self.statistics.distinct_of(table, column)
+            return max(1.0, self.rows[edge.source] * 0.1)
+        return self.counted(edge.source, expression.name) or self.statistics.distinct_of(*at)
+
+    def counted(self, source: str, name: str) -> float | None:
+        """Return the different values of a column where they are known, not guessed."""
+        at = self.origin(source, name)
+        return None if at is None else self.statistics.counted(self.bases[at[0]], at[1])
 
     def bounds(self, source: str, name: str) -> tuple[Any, Any] | None:
         """Return lowest and highest value of a column of a source, if they are known."""

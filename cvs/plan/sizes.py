@@ -106,7 +106,7 @@ class Sizes:
 
     def selected(self, size: Size, predicates: Iterable[Expression]) -> Size:
         """Estimate a selection."""
-        known = Known(lambda name: self._distinct(size, name), lambda name: self._bounds(size, name))
+        known = Known(lambda name: self._counted(size, name), lambda name: self._bounds(size, name))
         share = math.prod(selectivity(predicate, known) for predicate in predicates)
         return replace(size, rows=size.rows * share, changes=size.changes * share)
 
@@ -164,12 +164,11 @@ class Sizes:
 
     def _distinct(self, size: Size, name: str) -> float | None:
         at = size.origins.get(name)
-        if at is None:
-            return None
-        table, column = at
-        if self.tables[table].key == (column,):
-            return self.statistics.rows_of(table)
-        return self.statistics.distinct_of(table, column)
+        return None if at is None else self._counted(size, name) or self.statistics.distinct_of(*at)
+
+    def _counted(self, size: Size, name: str) -> float | None:
+        at = size.origins.get(name)
+        return None if at is None else self.statistics.counted(self.tables[at[0]], at[1])
 
     def _bounds(self, size: Size, name: str) -> tuple[object, object] | None:
         at = size.origins.get(name)

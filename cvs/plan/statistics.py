@@ -13,6 +13,7 @@ from typing import Any
 
 from cvs.errors import SpecificationError
 from cvs.model.expressions import Call, Column, Expression, Literal
+from cvs.model.views import BaseTable
 
 ROWS = 1_000_000
 DISTINCT_SHARE = 0.1
@@ -77,6 +78,16 @@ class Statistics:
         """Return how many different values a column has, known or guessed."""
         known = self.distinct.get(f"{table}.{column}")
         return float(known) if known is not None else max(1.0, self.rows_of(table) * DISTINCT_SHARE)
+
+    def counted(self, table: BaseTable, column: str) -> float | None:
+        """Return how many different values a column has if that is known: a constant selects a tenth otherwise.
+
+        A column that people compare with constants is a status or a kind far more often than a number of many values.
+        """
+        if table.key == (column,):
+            return self.rows_of(table.name)
+        known = self.distinct.get(f"{table.name}.{column}")
+        return None if known is None else float(known)
 
     def mix(self, tables: Iterable[str]) -> dict[str, float]:
         """Return each table's share of the updates; if no rate is known, a table changes as it has rows."""
