@@ -17,7 +17,7 @@ from cvs.checker.replay import ENDLESS
 from cvs.checker.search import APPEND, DIFFERS, READ, SWAP, WRITE, Operation
 from cvs.errors import HistoryError
 
-CONSOLE = re.compile(r"jepsen\.util - (\S+)\s+:(invoke|ok|fail|info)\s+:(\S+)\s*(.*)$")
+CONSOLE = re.compile(r"jepsen\.util - (\S+)\s+:(invoke|ok|fail|info)\s+:(\S+)\s*(.*)$", re.MULTILINE)
 _KINDS = {
     "read": READ, "r": READ, "get": READ, "write": WRITE, "w": WRITE, "put": WRITE,
     "cas": SWAP, "append": APPEND,

@@ -56,9 +56,9 @@ def registers_data(judged: Registers, document: Document, *, name: str) -> Docum
     bad = {
         ("view", _register(key)) for key, found in judged.found.items() if found.verdict is Verdict.VIOLATED
     }
-    lanes = sorted(
-        {e[end] for e in events for end in ("l", "v")}, key=lambda lane: (lane[0], lane not in bad, lane[1])
-    )
+    rank = {"view": 0, "process": 1}
+    used = {e[end] for e in events for end in ("l", "v")}
+    lanes = sorted(used, key=lambda lane: (rank[lane[0]], lane not in bad, _numbered(lane[1])))
     place = {lane: number for number, lane in enumerate(lanes)}
     for entry in events:
         entry["l"], entry["v"] = place[entry["l"]], place[entry["v"]]
@@ -72,7 +72,7 @@ def registers_data(judged: Registers, document: Document, *, name: str) -> Docum
                 "title": "registers",
                 "level": _WORDS[Verdict(document["linearizability"])],
                 "properties": [
-                    {"name": str(r["key"]), "verdict": r["verdict"]}
+                    {"name": _register(r["key"]), "verdict": r["verdict"]}
                     for r in document["registers"][:REGISTERS_MOST]
                 ],
             }
@@ -94,6 +94,11 @@ def registers_data(judged: Registers, document: Document, *, name: str) -> Docum
 
 def _register(key: Hashable) -> str:
     return "the register" if key is None else f"register {key}"
+
+
+def _numbered(name: str) -> tuple[int, str]:
+    """Sort process 10 after process 9."""
+    return len(name), name
 
 
 def _sentence(key: Hashable, found: Searched) -> str:

@@ -212,6 +212,13 @@ def test_other_dresses(text: str, verdict: Verdict) -> None:
     assert worst(linearizable(o, foreign.initial).verdict for o in foreign.registers.values()) is verdict
 
 
+def test_a_console_log_is_recognized_wherever_its_beginning_is_cut() -> None:
+    """Only the beginning of a file is looked at, which may end inside a line; a stray line may be the last."""
+    line = "INFO  jepsen.util - 0\t:invoke\t:read\tnil\nINFO  jepsen.util - 0\t:ok\t:read\tnil\n"
+    assert all(recognized((line * 90)[:end]) for end in range(120, 4_000, 7))
+    assert len(parse(f"{line}a stray line\n").registers[None]) == 1
+
+
 def test_damaged_foreign_files_are_refused_with_a_place() -> None:
     whole = (KEPT / "c01-ok.txt").read_text()
     chance = random.Random(8)

@@ -34,7 +34,7 @@ def test_each_operation_takes_effect_inside_its_interval(tmp_path: Path) -> None
     points = [e["p"] for e in data["events"] if "p" in e]
     assert len(points) >= 4
     assert all(e["t0"] <= e["p"] <= e["t1"] for e in data["events"] if "p" in e)
-    assert [lane["kind"] for lane in data["lanes"]] == ["process"] * 3 + ["view"]
+    assert [lane["kind"] for lane in data["lanes"]] == ["view"] + ["process"] * 3
     assert not data["violations"]
 
 
