@@ -51,7 +51,7 @@ class BaseRows(Reader):
         self.columns.append(whole)
 
     def read(self) -> list[Integers]:
-        """Return the owner of each row (NONE: in no record), then its values."""
+        """Return the owner of each row (NONE: in no record), then its values; once."""
         return _whole(self.columns, 1 + (len(self._adds) if self.shape.grouped else len(self._shows)))
 
 
@@ -132,16 +132,19 @@ class ViewRows(Reader):
                 column = np.zeros(rows.many, dtype=np.int64)
                 column[present] = rows.computed((name,), number, present)
                 shown.append(column)
-        self.columns.append([present.astype(np.int64), fits.astype(np.int64), *shown])
+        self.columns.append([present.astype(np.int8), fits.astype(np.int8), *shown])
 
     def read(self) -> list[Integers]:
-        """Return presence, whether the row fits, and its folds or the numbers of what its columns show."""
+        """Return presence, whether the row fits, and its folds or the numbers of what its columns show; once."""
         return _whole(self.columns, 2 + (len(self.shape.names) if self.shape.grouped else len(self._shows)))
 
 
 def _whole(blocks: list[list[Integers]], width: int) -> list[Integers]:
+    """Make whole columns of the blocks, which are let go."""
     empty = np.zeros(0, dtype=np.int64)
-    return [np.concatenate([block[place] for block in blocks] or [empty]) for place in range(width)]
+    taken = list(blocks)
+    blocks.clear()
+    return [np.concatenate([block[place] for block in taken] or [empty]) for place in range(width)]
 
 
 def _numbers(rows: Rows, name: str) -> Integers:

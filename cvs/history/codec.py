@@ -186,3 +186,8 @@ def packed_bytes(data: bytes, name: str) -> bytes:
 def digest(data: bytes) -> str:
     """Return what a verdict names a file by."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def digest_of_file(opened: io.BufferedReader) -> str:
+    """Return it of an opened file, without holding it in memory."""
+    return f"sha256:{hashlib.file_digest(opened, 'sha256').hexdigest()}"

@@ -88,6 +88,9 @@ class Gathered:
     kinds: dict[str, int] = field(default_factory=dict)
     parts: dict[str, list[Part]] = field(default_factory=dict)
     starts: list[int] = field(default_factory=list)  # events before each file
+    several: bool = True  # whether there may be several files, to be merged by time
+    first_time: int | None = None
+    last_time: int = 0
     events: int = 0
     writes: int = 0
 
@@ -119,7 +122,11 @@ class Gathered:
                     kind, **way(self, fields), number=at + (self.events + 1), process=who[at],
                     operation=fields.whole("operation"), time=times[at],
                 )  # fmt: skip
-        self.put(ev.Event, time=times)
+        if self.several:
+            self.put(ev.Event, time=times)
+        if self.first_time is None and len(times):
+            self.first_time = int(times[0])
+        self.last_time = max(self.last_time, int(times.max(initial=0)))
         self.events += block.many
 
     def put(self, kind: type, **part: Integers) -> None:
@@ -162,8 +169,7 @@ class Gathered:
 
     def columns(self) -> Columns:
         """Join calls with their returns."""
-        times = self._together(ev.Event, "time")["time"]
-        order = self._merged(times)
+        order = self._merged(self._together(ev.Event, "time")["time"])
         errors = {start.process: start.clock_error for start in self.headers}
         widths = np.array([errors.get(name, 0) for name in self.processes], dtype=np.int64)
 
@@ -183,8 +189,8 @@ class Gathered:
             views=tuple(self.views),
             kinds=self.kinds,
             events=self.events,
-            first_time=int(times[0]) if len(times) else 0,
-            last_time=int(times.max(initial=0)),
+            first_time=self.first_time or 0,
+            last_time=self.last_time,
         )
 
     def _together(self, kind: type, *names: str) -> Part:
@@ -218,7 +224,20 @@ _WAYS: dict[type, Callable[[Gathered, Fields], Part]] = {
     ev.TestAndSetCalled: Gathered._writes,
     ev.TestAndSetReturned: Gathered._write_answers,
 }
-_SMALL = {"number", "process", "owner", "table", "view", "outcome", "write", "base", "version", "low", "high"}
+_SMALL = {
+    "number",
+    "process",
+    "operation",
+    "owner",
+    "table",
+    "view",
+    "outcome",
+    "write",
+    "base",
+    "version",
+    "low",
+    "high",
+}
 _COMMON = ("number", "process", "operation", "time")
 _UPDATES = (ev.BaseUpdateCalled, ev.BaseUpdateReturned)
 _WRITES = (ev.TestAndSetCalled, ev.TestAndSetReturned)
@@ -263,9 +282,10 @@ def _joined(
 def _answer_of(calls: Part, answers: Part) -> Integers:
     """Return the place of each call's return, or NONE: by a table with a place for every operation there may be."""
     mine, theirs = _operations(calls, answers)
-    every, answered = np.arange(len(mine)), np.arange(len(theirs))
-    table = np.full(int(max(mine.max(initial=0), theirs.max(initial=0))) + 1, NONE, dtype=np.int64)
-    place = np.full(len(mine), NONE, dtype=np.int64)
+    kind: Any = np.int32 if max(len(mine), len(theirs)) < 1 << 31 else np.int64
+    every, answered = np.arange(len(mine), dtype=kind), np.arange(len(theirs), dtype=kind)
+    table: Any = np.full(int(max(mine.max(initial=0), theirs.max(initial=0))) + 1, NONE, dtype=kind)
+    place: Integers = np.full(len(mine), NONE, dtype=kind)
     table[mine] = every
     called = table[theirs]
     good = bool((table[mine] == every).all() and (called >= 0).all())

@@ -13,7 +13,7 @@ from cvs.checker.bulk import Bulk
 from cvs.checker.foreign import Foreign, parse, recognized
 from cvs.errors import CvsError, HistoryError
 from cvs.history import parquet
-from cvs.history.codec import digest, events_of_block, history_bytes, plain_bytes
+from cvs.history.codec import digest, digest_of_file, events_of_block, history_bytes, plain_bytes
 from cvs.history.columns import Columns, Gathered, blocks_of
 from cvs.history.events import RunStarted
 from cvs.history.merge import merged, typed
@@ -82,10 +82,9 @@ def sources_of(paths: Iterable[Path]) -> list[Source]:
     """Read the files of one run: a file, or the files of its processes (a folder means all histories in it)."""
     found = []
     for file in (file for path in paths for file in _files(path)):
-        raw = _read(file)
-        described = {"file": str(file), "digest": digest(raw), "bytes": len(raw)}
-        data = raw[:4] if raw[:4] == _PARQUET else plain_bytes(raw, where=str(file))
-        found.append(Source(file=str(file), data=bytes(data), described=described))
+        raw, name, size = _read(file)
+        described = {"file": str(file), "digest": name, "bytes": size}
+        found.append(Source(file=str(file), data=plain_bytes(raw, where=str(file)), described=described))
     if not found:
         raise HistoryError(
             "no history file there", next_step="name files that end in .ndjson, .edn, .log or .json"
@@ -127,7 +126,7 @@ def columns_of(sources: list[Source], bulk: Bulk) -> Columns:
     """Read a large run into columns."""
     from cvs.history import arrow, lines  # because the compiler they need takes half a second to load
 
-    gathered = Gathered(bulk.readers)
+    gathered = Gathered(bulk.readers, several=len(sources) > 1)
     for source in sources:
         if source.arrow:
             arrow.gather(gathered, _batches(source, arrow.COLUMNS, few=arrow.DICTIONARIES))
@@ -186,9 +185,16 @@ def _files(path: Path) -> list[Path]:
     return [path]
 
 
-def _read(file: Path) -> bytes:
+def _read(file: Path) -> tuple[bytes, str, int]:
+    """Return content, digest and size of a file; of Parquet only its first bytes."""
     try:
-        return file.read_bytes()
+        with file.open("rb") as opened:
+            head = opened.read(len(_PARQUET))
+            opened.seek(0)
+            if head == _PARQUET:
+                return head, digest_of_file(opened), opened.tell()
+            raw = opened.read()
+            return raw, digest(raw), len(raw)
     except OSError as refusal:
         raise HistoryError(f"cannot be read: {refusal.strerror}", where=str(file)) from None
 
