@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from cassandra import Unauthorized
+
 from cvs.client.control import read_control
 from cvs.errors import SpecificationError, StoreError
 from cvs.model.cql_type import CqlType, parse_type
@@ -236,5 +238,11 @@ def opened_views(settings: Settings) -> Iterator[Views]:
     session = CassandraSession(cluster_address(settings))
     try:
         yield Views(session=session, settings=settings)
+    except Unauthorized as refusal:
+        raise StoreError(
+            f"the role may not do this: {refusal}",
+            where=settings.cluster.username,
+            next_step="grant it what docker/role.cql grants",
+        ) from refusal
     finally:
         session.close()

@@ -76,7 +76,7 @@ class Pipeline:
     changes_an_epoch: int = CHANGES_AN_EPOCH
     spread: Any = None  # runs slices in Spark tasks; None: every epoch runs in this process
     spread_from: int = SPREAD_FROM
-    spread_slices: int = 2
+    slices: Callable[[], int] = lambda: 2  # into how many an epoch is cut, as many as can run at once
     heartbeat_seconds: float = HEARTBEAT_SECONDS
     program: Program = field(init=False)
     door: CassandraDoor = field(init=False)
@@ -215,7 +215,7 @@ class Pipeline:
         started = self.monotonic()
         size = sum(stop - pin.since.get(stream, 0) for stream, stop in pin.until.items())
         if self.spread is not None and size >= self.spread_from:
-            spread, slices = self.spread, self.spread_slices
+            spread, slices = self.spread, self.slices()
             self.images.forget()
             result = run_spread(self.recipe, pin, changes, door=self.door, spread=spread, slices=slices)
         else:
@@ -238,7 +238,8 @@ class Pipeline:
             if self.spread is None or self._small():
                 whole = drive(whole_step(self.program, it, pin, where), self.door)
             else:
-                slices = [where[i :: self.spread_slices] for i in range(self.spread_slices)]
+                count = self.slices()
+                slices = [where[i::count] for i in range(count)]
                 whole = publish_spread(self.recipe, pin, it.publication.view, slices, spread=self.spread)
             result.rows[it.publication.view] = whole.count
             result.show(it, whole.shown)

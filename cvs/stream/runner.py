@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -200,7 +201,7 @@ def _under_spark(driver: Driver, master: str, ended: threading.Event, ask: _Ask)
     session = spark.spark_session(master)
     for pipeline in (driver.succession.newest, driver.succession.older):
         if pipeline is not None:
-            pipeline.spread = spark.spread_over(session)
+            pipeline.spread, pipeline.slices = spark.spread_over(session), partial(spark.cores, session)
     with tempfile.TemporaryDirectory(prefix="cvs-checkpoint-") as checkpoint:
         query = spark.start(
             session,

@@ -20,12 +20,13 @@ TURN_SECONDS = 10.0
 IDLE_SECONDS = 0.01
 
 LOGGING = Path(__file__).with_name("log4j2.properties").resolve()
+HERE = {"spark.driver.host": "127.0.0.1"}
+"""Only for a Spark within this process: workers on other machines must find the driver."""
 LIGHT = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",  # because logs go there
     "spark.driver.memory": "512m",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}",
-    "spark.driver.host": "127.0.0.1",
     "spark.sql.adaptive.enabled": "false",  # because micro-batches of one row have nothing to adapt
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -39,7 +40,7 @@ def spark_session(master: str = "local[2]", **settings: str) -> SparkSession:
     """Start (or find) a session with what a small pipeline needs."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # because tasks need what we are installed beside
     builder = SparkSession.builder.master(master).appName("cvs")
-    for name, value in {**LIGHT, **settings}.items():
+    for name, value in {**LIGHT, **(HERE if master.startswith("local") else {}), **settings}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
@@ -54,6 +55,12 @@ def spread_over(session: SparkSession) -> Callable[[Callable[[Any], Any], Sequen
         return list(rdd.map(function).collect())
 
     return spread
+
+
+def cores(session: SparkSession) -> int:
+    """Return how many tasks can run at once: executors come and go, with the workers of the cluster."""
+    known: int = session.sparkContext.defaultParallelism
+    return max(2, known)
 
 
 def start(

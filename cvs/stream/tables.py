@@ -104,10 +104,12 @@ def create(
 
     `build` names the feed's stream that will carry what the base tables hold: until it is absorbed no view is shown.
     """
-    session.define(
-        f"CREATE KEYSPACE IF NOT EXISTS {quoted(names.keyspace)} WITH replication = "
-        f"{{'class': 'SimpleStrategy', 'replication_factor': {int(replication)}}}"
-    )
+    known = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?"
+    if not session.execute(known, (names.keyspace,)):  # else the role would have to be allowed to make any
+        session.define(
+            f"CREATE KEYSPACE IF NOT EXISTS {quoted(names.keyspace)} WITH replication = "
+            f"{{'class': 'SimpleStrategy', 'replication_factor': {int(replication)}}}"
+        )
     _refuse_older(session, names)
     layouts = list(names.layouts(plan))
     for layout in layouts:
