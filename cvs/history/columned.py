@@ -139,7 +139,7 @@ class Memory:
         """Number the keys of an owner's records."""
         name = id(numbering), owner
         if name not in self._keys:
-            self._keys[name] = Numbered(key_values, lambda key: numbering[owner, key])
+            self._keys[name] = Numbered(key_values, lambda key: numbering.number(owner, key))
         return self._keys[name].of(places)
 
     def seen(self, owner: tuple[str, str]) -> Seen:

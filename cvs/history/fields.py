@@ -54,10 +54,14 @@ class Numbering(dict[Any, int]):
         self.owned = owned
 
     def __missing__(self, raw: Name) -> int:
-        mine = self.owned is None or self.owned(*raw)
-        number = self.known.setdefault((raw[0], key_identity(raw[1])), len(self.known)) if mine else NONE
-        self[raw] = number
+        number = self[raw] = self.number(*raw)
         return number
+
+    def number(self, owner: str, key: ev.Key) -> int:
+        """Return the number of a pair, for those who remember it themselves."""
+        if self.owned is not None and not self.owned(owner, key):
+            return NONE
+        return self.known.setdefault((owner, key_identity(key)), len(self.known))
 
 
 class Fields(Protocol):
