@@ -55,8 +55,9 @@ class Combined:
             yield from self._together(changes)
 
     def _together(self, changes: Bag) -> Iterator[Carried]:
+        selects = bool(self._axes or self._others)
         for row, count in changes:
-            left = self.passing(dict(zip(self._columns, row, strict=True)))
+            left = self.passing(dict(zip(self._columns, row, strict=True))) if selects else self._all
             made: dict[int, tuple[Values, bytes]] = {}
             while left:
                 lowest = left & -left
