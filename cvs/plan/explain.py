@@ -189,13 +189,12 @@ class Explanation:
             ]
         )
         yield f"view {view.name}  PRIMARY KEY ({key})"
-        snapshots = (
-            level.view_snapshot.value if level.view_snapshot else "no snapshot reads (no state of its own)"
+        whole = (
+            f"{level.view_snapshot.value} for the whole view with snapshot reads, {level.view_plain.value} without"
+            if level.view_snapshot
+            else f"{level.view_plain.value} for the whole view (it keeps no state to take snapshots of)"
         )
-        yield (
-            f"  declared {view.options.level}; predicted {level.record.value} for each record, "
-            f"{snapshots} for the whole view with snapshot reads, {level.view_plain.value} without"
-        )
+        yield f"  declared {view.options.level}; predicted {level.record.value} for each record, {whole}"
         yield f"  because {level.reason}; base time-line: {level.timeline}"
         for warning in view.warnings:
             yield f"  note: {warning}"
