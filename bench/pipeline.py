@@ -97,7 +97,7 @@ def measured(bench: Bench, options: argparse.Namespace) -> Iterator[tuple[str, A
         yield f"recovery {number}", bench.recovery("c4", options.rate // 2)
     bench.stop_pipelines()
     if "spread" in parts:
-        yield "spread", spread(bench, options.backlog, spark=options.spark)
+        yield "spread", spread(bench, options.backlog // 2, spark=options.spark)
     if "backlog" in parts:
         yield "backlog c1", backlog(bench, "c1", options.backlog)
         yield "backlog c4", backlog(bench, "c4", options.backlog, profile=options.profile)

@@ -5,7 +5,6 @@ import itertools
 import pstats
 import statistics
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -92,11 +91,10 @@ def spread(bench: Bench, count: int, *, spark: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     try:
         for mode in ("c4", "c11"):
-            for place in ("here", "threads", "tasks"):
+            for place in ("here", "tasks"):
                 pipeline = new_pipeline(bench, mode)
-                if place != "here":
-                    pipeline.spread = spread_over(session) if place == "tasks" else _in_threads
-                    pipeline.spread_from = 1
+                if place == "tasks":
+                    pipeline.spread, pipeline.spread_from = spread_over(session), 1
                 _write_and_drain(bench, pipeline, count)  # all rows are there, everything is warm
                 for size in (count // 16, count // 4, count):
                     it = _write_and_drain(bench, pipeline, size)
@@ -105,12 +103,6 @@ def spread(bench: Bench, count: int, *, spark: str) -> dict[str, Any]:
     finally:
         session.stop()
     return found
-
-
-def _in_threads(function: Any, slices: Any) -> list[Any]:
-    """Run slices side by side in this process: what one waits for, the other computes in."""
-    with ThreadPoolExecutor(len(slices)) as pool:
-        return list(pool.map(function, slices))
 
 
 def _write_and_drain(bench: Bench, pipeline: Pipeline, count: int) -> dict[str, Any]:
