@@ -156,14 +156,6 @@ def framed(*parts: bytes) -> bytes:
     return joined
 
 
-def parent(frames: bytes) -> bytes:
-    """Return all frames but the last."""
-    at = last = 0
-    while at < len(frames):
-        last, at = at, at + 4 + int.from_bytes(frames[at : at + 4], "big")
-    return frames[:last]
-
-
 def beyond(prefix: bytes) -> bytes:
     """Return the smallest bytes greater than everything that begins with a prefix."""
     stripped = prefix.rstrip(b"\xff")

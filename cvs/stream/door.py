@@ -6,13 +6,13 @@ refused is unknown, and the machine resolves it by a SERIAL read.
 """
 
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from typing import Any
 
-from cassandra import ConsistencyLevel, InvalidRequest, ReadFailure, Unauthorized
+from cassandra import ConsistencyLevel, InvalidRequest, Unauthorized
 from cassandra.concurrent import execute_concurrent
 from cassandra.query import BatchStatement, BatchType
 
@@ -24,7 +24,7 @@ from cvs.model.signature import Signature
 from cvs.model.stages import Publication
 from cvs.model.types import native
 from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, SetBucket, decode_state, encode_state
-from cvs.programs.stage_codec import Values, beyond, parent
+from cvs.programs.stage_codec import Values, beyond
 from cvs.programs.stage_delta import PutImages, ReadImages
 from cvs.programs.stage_publish import PutRows
 from cvs.store.outcomes import outcome_of_error
@@ -32,8 +32,6 @@ from cvs.store.session import CassandraSession
 
 IN_FLIGHT = 64
 KEYS_A_READ = 400
-SPARE_ROWS = 20
-"""Rows a prefix that are read between prefixes rather than asking for each: about what a statement costs."""
 ROWS_A_PUT = 100
 BYTES_A_PUT = 48 * 1024
 """Cassandra warns of a batch above 64 KiB and refuses one above 640 KiB."""
@@ -46,8 +44,6 @@ SIGNATURE = "incarnation, epoch, chunk, last"
 READ = f"SELECT {SIGNATURE}, row, stored FROM"
 
 Statement = tuple[Any, Any]
-Span = tuple[bytes, ...]
-"""Prefixes between which all is read at once."""
 Check = Callable[[], None]
 
 
@@ -118,23 +114,9 @@ class CassandraDoor:
 
     def _read_buckets(self, requests: list[ReadBucket]) -> list[BucketRead]:
         found: list[list[Any]] = [[] for _ in requests]
-        nothing: Span = ()
-        reads = [(i, nothing, s) for i, r in enumerate(requests) for s in self._reads(r)]
-        reads += [
-            (i, span, self._span(requests[i], span))
-            for i, r in enumerate(requests)
-            for span in spans(r.prefixes)
-        ]
-        while reads:
-            wide: list[tuple[int, Span]] = []
-            several = {at for at, (_, span, _) in enumerate(reads) if len(span) > 1}
-            read = self._repeated([s for _, _, s in reads], may_fail=several)
-            for at, ((i, span, _), rows) in enumerate(zip(reads, read, strict=True)):
-                if at in several and (rows is None or len(rows) >= SPARE_ROWS * len(span)):
-                    wide += [(i, (prefix,)) for prefix in span]  # because too much lies between them
-                else:
-                    found[i].extend(rows)
-            reads = [(i, span, self._span(requests[i], span)) for i, span in wide]
+        reads = [(index, read) for index, request in enumerate(requests) for read in self._reads(request)]
+        for (index, _), rows in zip(reads, self._repeated([read for _, read in reads]), strict=True):
+            found[index].extend(rows)
         answers = []
         for request, rows in zip(requests, found, strict=True):
             signatures = {row[:4] for row in rows}
@@ -159,15 +141,9 @@ class CassandraDoor:
         for start in range(0, len(keys), KEYS_A_READ):
             part = keys[start : start + KEYS_A_READ]
             yield self._bound(f"{READ} {table} WHERE bucket = ? AND row IN ?", (request.bucket, part), level)
-
-    def _span(self, request: ReadBucket, prefixes: Span) -> Statement:
-        """Read what begins with one prefix, or what lies between some, as far as that is not much more."""
-        level = self._session.serial if request.serial else ConsistencyLevel.QUORUM
-        text = f"{READ} {self._keyspace}.{request.table} WHERE bucket = ? AND row >= ? AND row < ?"
-        values = (request.bucket, prefixes[0], beyond(prefixes[-1]))
-        if len(prefixes) == 1:
-            return self._bound(text, values, level)
-        return self._bound(f"{text} LIMIT ?", (*values, SPARE_ROWS * len(prefixes)), level)
+        for prefix in request.prefixes:
+            text = f"{READ} {table} WHERE bucket = ? AND row >= ? AND row < ?"
+            yield self._bound(text, (request.bucket, prefix, beyond(prefix)), level)
 
     def _set(self, request: SetBucket) -> Statement:
         self._session.check_serial(self._keyspace, request.table)
@@ -266,11 +242,8 @@ class CassandraDoor:
         )
         return [_rows_of(it.result_or_exc) for it in done]
 
-    def _repeated(self, statements: Iterable[Statement], *, may_fail: Container[int] = ()) -> list[Any]:
-        """Send reads and puts until each is answered: both mean the same however often they are sent.
-
-        `may_fail`: reads that are answered by None when Cassandra gives up on them, as on too many tombstones.
-        """
+    def _repeated(self, statements: Iterable[Statement]) -> list[Any]:
+        """Send reads and puts until each is answered: both mean the same however often they are sent."""
         sent = _Sent()
         answers = self._all(sent.each(statements))
         if sent.failure is not None:
@@ -282,9 +255,7 @@ class CassandraDoor:
                 answer = answers[index]
                 if isinstance(answer, InvalidRequest | Unauthorized):
                     raise StoreError(f"the cluster refuses a statement: {answer}") from answer
-                if isinstance(answer, ReadFailure) and index in may_fail:
-                    answers[index] = None
-                elif isinstance(answer, Exception):
+                if isinstance(answer, Exception):
                     again.append(index)
                     failure = answer
             if not again:
@@ -315,14 +286,6 @@ class _Sent:
                 yield statement
         except Exception as failure:  # noqa: BLE001 -- because the driver's thread that asks would swallow it
             self.failure = failure
-
-
-def spans(prefixes: Iterable[bytes]) -> list[Span]:
-    """Group prefixes, in order, that differ in their last frame only: one statement may read what lies between."""
-    groups: dict[bytes, list[bytes]] = {}
-    for prefix in sorted(prefixes):
-        groups.setdefault(parent(prefix), []).append(prefix)
-    return [tuple(group) for group in groups.values()]
 
 
 def _size(request: Any) -> int:

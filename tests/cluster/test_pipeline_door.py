@@ -16,7 +16,6 @@ from cvs.programs.epoch_run import Program
 from cvs.programs.stage_bucket import ReadBucket, SetBucket, StateRow, drive
 from cvs.programs.stage_codec import framed
 from cvs.store.session import CassandraSession, ClusterAddress
-from cvs.stream import door
 from cvs.stream.door import CassandraDoor
 from cvs.stream.tables import Names, create
 from tests.unit.programs.epoch_cases import CASES
@@ -43,12 +42,8 @@ def _in_keyspace(plan: Plan, space: str) -> Plan:
     return replace(plan, publications=(replace(publication, table=f"{space}.shown"),))
 
 
-@pytest.mark.parametrize("spare", [1, 20])
-def test_what_lies_between_prefixes_is_read_at_once_or_each_alone(
-    cassandra_node: Node, monkeypatch: pytest.MonkeyPatch, spare: int
-) -> None:
-    """Whether the rows between are few or too many, all that begins with a prefix is found."""
-    monkeypatch.setattr(door, "SPARE_ROWS", spare)
+def test_all_that_begins_with_a_prefix_is_read_and_nothing_else(cassandra_node: Node) -> None:
+    """What lies between two prefixes is not, though it is in the same partition."""
     world, session, _ = world_on(cassandra_node, next(case for case in CASES if case.name == "left_join"), 1)
     (table,) = world.program.tables.values()
     keys = [framed(b"0", b"r", bytes([name]), bytes([row])) for name in range(20) for row in range(3)]
@@ -61,9 +56,8 @@ def test_what_lies_between_prefixes_is_read_at_once_or_each_alone(
     prefixes = tuple(framed(b"0", b"r", bytes([name])) for name in (1, 4, 17))
     (found,) = world.door([ReadBucket(table=table, bucket=0, prefixes=prefixes)])
     wanted = {key: row for key, row in rows if key.startswith(prefixes)}
-    assert {key: row for key, row in found.rows.items() if key in wanted} == wanted
+    assert found.rows == wanted
     assert found.signature == new
-    assert (len(found.rows) > len(wanted)) == (spare > 1)  # so both ways were gone
     session.close()
 
 
