@@ -88,7 +88,7 @@ def _base_rows(base: BaseReader, bucket: int) -> Generator[list[Any], list[Any],
 def _stage_rows(
     zone: ZoneCompute, stage: str, table: str, bucket: int
 ) -> Generator[list[Any], list[Any], Bag]:
-    (found,) = yield [ReadBucket(table=table, bucket=bucket, everything=True)]
+    (found,) = yield [ReadBucket(table=table, bucket=bucket, prefixes=zone.prefixes(stage))]
     rows = {key: row.now for key, row in found.rows.items() if row.alive}
     state = State(rows=rows, keys=set(), prefixes=set(), everything=True)
-    return zone.contents(state)[stage]
+    return zone.rows(stage, state)

@@ -76,6 +76,7 @@ class AggregateCompute:
         self._by_value = sorted({k.place for k in self._kept if k.by_value and k.place is not None})
         self._shown = _shown(stage)
         self._bags = KeptBags()
+        self.prefixes = (self._group_prefix,)
 
     def __call__(self, state: State, changes: Bag, *, always: bool = False) -> Bag:
         """Carry the changes into the groups; `always` runs the one group of an ungrouped stage without any."""

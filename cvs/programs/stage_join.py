@@ -32,7 +32,7 @@ class JoinCompute:
 
     def __init__(self, stage: JoinStage, *, number: int) -> None:
         self.stage = stage
-        self._sides = (framed(b"%d" % number, b"l"), framed(b"%d" % number, b"r"))
+        self.prefixes = (framed(b"%d" % number, b"l"), framed(b"%d" % number, b"r"))
         left = tuple(c.name for c in stage.left[0].columns)
         right = tuple(c.name for c in stage.right[0].columns)
         self._key = (
@@ -86,7 +86,7 @@ class JoinCompute:
     def contents(self, state: State) -> Bag:
         """Return the join's rows as the state has them."""
         groups: dict[bytes, tuple[Counted, Counted]] = {}
-        for side, prefix in enumerate(self._sides):
+        for side, prefix in enumerate(self.prefixes):
             for packed, count in rows_under(state, prefix):
                 row = unpack(packed)
                 groups.setdefault(pack_key(self.join_key(side, row)), ([], []))[side].append((row, count))
@@ -105,7 +105,7 @@ class JoinCompute:
         return None
 
     def _rows_of(self, side: int, name: bytes) -> bytes:
-        return self._sides[side] + framed(name)
+        return self.prefixes[side] + framed(name)
 
     def _linear(self, it: "_Touched") -> tuple[bool, bool]:
         left, right = it.moves

@@ -22,6 +22,7 @@ class CountedCompute:
     def __init__(self, stage: DistinctStage | SetStage, *, number: int) -> None:
         self.stage = stage
         self._prefix = framed(b"%d" % number, b"c")
+        self.prefixes = (self._prefix,)
 
     def __call__(self, state: State, changes: tuple[Bag, Bag], *, always: bool = False) -> Bag:
         """Carry changes of both sides (a distinct stage has a left one only) into the multiplicities."""
@@ -75,6 +76,7 @@ class TopKCompute:
     def __init__(self, stage: TopKStage, *, number: int) -> None:
         self.stage = stage
         self._prefix = framed(b"%d" % number, b"t")
+        self.prefixes = (self._prefix,)
         self._columns = tuple(name for name, _ in stage.output)
         self._terms = [(compile_expression(term.expression), term) for term in stage.order]
 

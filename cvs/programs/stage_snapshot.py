@@ -62,11 +62,11 @@ class SnapshotReader:
             bag = contents[source] = Bag()
             for bucket in buckets:
                 (found,) = yield [
-                    ReadBucket(table=table, bucket=bucket, prefixes=prefixes, everything=not prefixes)
+                    ReadBucket(table=table, bucket=bucket, prefixes=prefixes or zone.prefixes(source))
                 ]
                 rows = _as_of(found, epoch, strict=strict)
                 state = State(rows=rows, keys=set(), prefixes=set(), everything=True)
-                bag.extend(zone.contents(state)[source])
+                bag.extend(zone.rows(source, state))
         return {self.publication.key_of(row): row for row, _ in self.publication.rows(contents)}
 
     def _known(self, source: str, key: Values) -> dict[str, Value]:

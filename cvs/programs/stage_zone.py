@@ -184,6 +184,17 @@ class ZoneCompute:
         """Return every stage's rows as a whole bucket's state has them."""
         return {s.name: c.contents(state) for s, c in zip(self.zone.stages, self._computes, strict=True)}
 
+    def prefixes(self, stage: str) -> tuple[bytes, ...]:
+        """Return what the keys that `rows` of a stage reads begin with: not those of values, or of other stages."""
+        return self._compute_of(stage).prefixes
+
+    def rows(self, stage: str, state: State) -> Bag:
+        """Return a stage's rows as a whole bucket's state has them."""
+        return self._compute_of(stage).contents(state)
+
+    def _compute_of(self, stage: str) -> StageCompute:
+        return next(c for s, c in zip(self.zone.stages, self._computes, strict=True) if s.name == stage)
+
     def place(self, stage: str, known: Mapping[str, Value]) -> tuple[int, tuple[bytes, ...]] | None:
         """Return the bucket, and the rows in it (none: all), from which a stage's rows with these values come.
 

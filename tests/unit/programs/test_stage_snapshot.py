@@ -1,13 +1,18 @@
 """Where a snapshot of one row looks for it."""
 
+import random
+
 from cvs.model.expressions import Column
 from cvs.model.signature import Signature
 from cvs.model.stages import DistinctStage, Edge, Plan, Publication, Zone
 from cvs.model.views import BaseTable, Named
 from cvs.programs.stage_bucket import BucketRead, ReadBucket, drive
+from cvs.programs.stage_codec import framed
 from cvs.programs.stage_publish import PublishCompute
 from cvs.programs.stage_snapshot import SnapshotReader
 from cvs.programs.stage_zone import ZoneCompute
+from tests.unit.programs.epoch_cases import CASES
+from tests.unit.programs.epoch_world import World
 
 BASE = BaseTable(name="t", columns=(("a", "int"), ("b", "int")), partition_key=("a",))
 TYPED = (("a", "int"), ("b", "int"))
@@ -52,4 +57,24 @@ def test_edges_of_one_source_that_disagree_about_the_key_ask_for_everything() ->
     """The row may have come over either edge: (1, 2) as it stands, or (2, 1) with its columns changed about."""
     asked = asked_for(edge("d", "a", "b"), edge("d", "b", "a"))
     assert [request.bucket for request in asked] == list(range(BUCKETS))
-    assert all(request.everything for request in asked)
+    assert {request.prefixes for request in asked} == {(framed(b"0", b"c"),)}, "all rows of the stage"
+
+
+def test_groups_are_read_without_the_values_that_are_kept_beside_them() -> None:
+    """What a snapshot of MIN costs follows the number of groups, not of values."""
+    case = next(case for case in CASES if case.name == "by_city")
+    world = World(case, random.Random(1))
+    for _ in range(40):
+        world.write()
+    world.epoch()
+    seen = []
+
+    def door(requests: list[ReadBucket]) -> list[BucketRead]:
+        answers = world.door(requests)
+        seen.extend(row for answer in answers for row in answer.rows)
+        return list(answers)
+
+    (publication,) = world.program.publications
+    reader = SnapshotReader(publication, world.program.zones, world.program.tables)
+    assert len(drive(reader.rows(1), door)) == len(world.shown()) == len(seen)
+    assert len(seen) < sum(len(rows) for (table, _), rows in world.door.rows.items() if table != "control")
