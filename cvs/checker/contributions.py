@@ -28,7 +28,7 @@ class BaseRows(Reader):
 
     def __init__(self, shape: Shape, view: str, records: Numbering, contents: "Contents") -> None:
         self.shape, self.view, self.contents = shape, view, contents
-        self._owner: Compute = lambda row: records[view, shape.key_of(row)]
+        self._owner: Compute = lambda row: records.number(view, shape.key_of(row))
         self._adds = [_adding(a, counts) for a, counts in zip(shape.arguments, shape.counts, strict=True)]
         self._shows = [(c.names, contents.number(name, c.of)) for name, c in shape.shown]
         self.columns: list[list[Integers]] = []
@@ -108,7 +108,7 @@ class ViewRows(Reader):
 
     def __init__(self, shape: Shape, view: str, records: Numbering, contents: Contents) -> None:
         self.shape = shape
-        self._owner: Compute = lambda row: records[view, tuple(map(row.get, shape.key))]
+        self._owner: Compute = lambda row: records.number(view, tuple(map(row.get, shape.key)))
         self._shows = [(name, contents.number(name, methodcaller("get", name))) for name, _ in shape.shown]
         self.columns: list[list[Integers]] = []
 

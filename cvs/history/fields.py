@@ -114,8 +114,11 @@ class EventFields:
     def keyed(self, owners: "Owners", key: str, numbering: Numbering) -> Integers:
         """Look at each."""
         names, codes = list(owners.names), owners.codes.tolist()
-        pairs = zip((names[code] for code in codes), self._each(key), strict=True)
-        return fill(map(numbering.__getitem__, pairs), self.many)
+        pairs = list(zip((names[code] for code in codes), self._each(key), strict=True))
+        try:
+            return fill(map(numbering.__getitem__, pairs), self.many)
+        except TypeError:  # a key that Python cannot hash
+            return fill((numbering.number(*pair) for pair in pairs), self.many)
 
     def signatures(self, name: str) -> Integers:
         """Pack them."""

@@ -26,7 +26,10 @@ class NotColumnarError(AssumptionError):
 
 def fill(values: Iterable[int], count: int) -> Integers:
     """Make a column."""
-    return np.fromiter(values, dtype=np.int64, count=count)
+    try:
+        return np.fromiter(values, dtype=np.int64, count=count)
+    except OverflowError:
+        raise NotColumnarError("a number has no place in 64 bits") from None
 
 
 def ordered(values: Integers) -> Integers:
@@ -82,6 +85,6 @@ def packed_column(signatures: Sequence[ev.Scalars | None]) -> Integers:
     """Pack many signatures at once."""
     count = len(signatures)
     flat = chain.from_iterable(signature or _NO_SIGNATURE for signature in signatures)
-    parts = np.fromiter(flat, dtype=np.int64, count=4 * count).reshape(count, 4).T
+    parts = fill(flat, 4 * count).reshape(count, 4).T
     absent = np.fromiter((s is None for s in signatures), dtype=np.bool_, count=count)
     return np.where(absent, NONE, packed_parts(list(parts)))

@@ -11,6 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from cvs.errors import AssumptionError
 from cvs.model.functions import QUOTIENTS, greatest, least
 from cvs.model.identity import identity
 from cvs.model.views import AggregateFunction
@@ -20,7 +21,12 @@ Value = Any  # because a column may hold any CQL value
 
 def exact(value: Value) -> Fraction:
     """Return a finite number as an exact fraction."""
-    return Fraction(value)
+    try:
+        return Fraction(value)
+    except (TypeError, ValueError):
+        raise AssumptionError(
+            f"{value!r} is no number to add up", next_step="sum columns of numbers only"
+        ) from None
 
 
 def rounded_double(value: Fraction) -> float:

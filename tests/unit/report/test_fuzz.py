@@ -15,6 +15,7 @@ from cvs.checker.export import jepsen_edn
 from cvs.cli import run
 from cvs.errors import ExitCode
 from cvs.history.parquet import batches_of, schema
+from cvs.report import audit as audits
 from tests.unit.report.sample import good, lines, violated
 
 VERDICTS = {ExitCode.MET, ExitCode.VIOLATED, ExitCode.UNDECIDED}
@@ -26,6 +27,23 @@ CONSOLE = (
     "INFO  jepsen.util - 2\t:invoke\t:read\tnil\n"
     "INFO  jepsen.util - 2\t:ok\t:read\t4\n"
 )
+
+
+OTHERS = (
+    b"7",
+    b"-3",
+    b"123456789",
+    b"9" * 18,
+    b"9" * 19,
+    b"9" * 40,
+    b"1.5",
+    b"null",
+    b"true",
+    b"{}",
+    b"[]",
+    b'"a"',
+)
+"""Put where a digit was: the line is often still one."""
 
 
 def whole_files() -> dict[str, bytes]:
@@ -50,7 +68,7 @@ def damaged(chance: random.Random, data: bytes) -> bytes:
     for _ in range(chance.choice((1, 1, 2, 5))):
         at = chance.randrange(len(data) + 1)
         many = chance.choice((1, 1, 4, 30))
-        kind = chance.randrange(7)
+        kind = chance.randrange(8)
         if kind == 0:
             data = data[:at]
         elif kind == 1:
@@ -63,6 +81,10 @@ def damaged(chance: random.Random, data: bytes) -> bytes:
             )
         elif kind == 3:
             data = data[:at] + data[at + many :]
+        elif kind == 7:
+            digits = [place for place, byte in enumerate(data) if 48 <= byte <= 57]
+            at = chance.choice(digits) if digits else 0
+            data = data[:at] + chance.choice(OTHERS) + data[at + 1 :]
         else:
             split = data.split(b"\n")
             one, other = chance.randrange(len(split)), chance.randrange(len(split))
@@ -76,7 +98,9 @@ def damaged(chance: random.Random, data: bytes) -> bytes:
     return data
 
 
-def fuzzed(folder: Path, seed: int, cases: int, capsys: pytest.CaptureFixture[str]) -> dict[str, int]:
+def fuzzed(
+    folder: Path, seed: int, cases: int, capsys: pytest.CaptureFixture[str], large: Any
+) -> dict[str, int]:
     chance, files = random.Random(seed), whole_files()
     counts: dict[str, int] = dict.fromkeys(("verdict", "refused"), 0)
     for number in range(cases):
@@ -84,6 +108,7 @@ def fuzzed(folder: Path, seed: int, cases: int, capsys: pytest.CaptureFixture[st
         data = damaged(chance, files[name])
         path = folder / name
         path.write_bytes(data)
+        large.setattr(audits, "LARGE", 3 if number % 2 else 20_000)  # so that the columns are fuzzed too
         command: list[Any] = ["audit", str(path), "--budget", "2000"]
         code = run(command if number % 5 else ["convert", str(path)])
         err = capsys.readouterr().err
@@ -95,14 +120,16 @@ def fuzzed(folder: Path, seed: int, cases: int, capsys: pytest.CaptureFixture[st
 
 
 def test_damaged_files_end_in_a_verdict_or_a_message(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counts = fuzzed(tmp_path, seed=1, cases=150, capsys=capsys)
+    counts = fuzzed(tmp_path, 1, 150, capsys, monkeypatch)
     assert min(counts.values()) > 10, counts
 
 
 @pytest.mark.slow
-def test_thousands_of_damaged_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_thousands_of_damaged_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     seed, cases = int(os.environ.get("CVS_SEED", "2")), int(os.environ.get("CVS_EXAMPLES", "3000"))
-    counts = fuzzed(tmp_path, seed=seed, cases=cases, capsys=capsys)
+    counts = fuzzed(tmp_path, seed, cases, capsys, monkeypatch)
     assert sum(counts.values()) == cases
