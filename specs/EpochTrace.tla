@@ -19,7 +19,7 @@
 EXTENDS Naturals, Sequences, FiniteSets, TLC
 
 CONSTANTS Log, Places, Drivers, Control, Incarnation,
-          Must    \* epoch -> buckets that the changes in DELTA's images of that epoch lead to
+          Must    \* epoch -> buckets that the changes of that epoch lead to: of DELTA's images, zone after zone
 
 VARIABLES i, stored,
           past,   \* place -> its last states: a read may be answered late

@@ -1,25 +1,20 @@
 --------------------------- MODULE HistoryClaims ---------------------------
-(* The levels of paper 001 as claims about what a view showed. A module that extends this one supplies *)
-(* the time-lines, the view, and for each observer (a view record, or the whole view) the sequence of  *)
-(* states it showed, each different from the one before.                                               *)
+(* The levels of paper 001 as claims about what a view showed. A module that uses this one supplies the     *)
+(* time-lines, the view, and for each observer (a view record, or the whole view) the sequence of states it *)
+(* showed, each different from the one before.                                                              *)
 EXTENDS Naturals, Sequences, FiniteSets
 
 CONSTANTS Records,          \* base records
           TimelineLength(_),\* record -> number of updates on its time-line
-          Answer(_, _)      \* (cut, observer) -> what the view definition says the observer shows at this cut
+          Explains(_, _)    \* (observer, state) -> the cuts at which the view definition says it shows that state
 
-\* A base state is one version of each record: every combination of prefixes of the time-lines.
-Longest == CHOOSE n \in {TimelineLength(r) : r \in Records} : \A r \in Records : TimelineLength(r) <= n
-Cuts == {c \in [Records -> 0..Longest] : \A r \in Records : c[r] <= TimelineLength(r)}
+\* A base state, or cut, is one version of each record: every combination of prefixes of the time-lines.
 First == [r \in Records |-> 0]
 Final == [r \in Records |-> TimelineLength(r)]
 Before(c, d) == \A r \in Records : c[r] <= d[r]
 
-\* The cuts at which the observer would show this state.
-Explains(observer, state) == {c \in Cuts : Answer(c, observer) = state}
-
 \* Converged: the last state shown is the view of the final base state.
-Converged(observer, shown) == shown[Len(shown)] = Answer(Final, observer)
+Converged(observer, shown) == Final \in Explains(observer, shown[Len(shown)])
 
 \* Weak: every state shown is the view of some base state.
 Weak(observer, shown) == \A i \in 1..Len(shown) : Explains(observer, shown[i]) # {}
@@ -38,16 +33,20 @@ ChainEnds(observer, shown, i) ==
 \* Strong, chain reading (the headline): one monotone sequence of base states explains all states shown.
 Chain(observer, shown) == ChainEnds(observer, shown, Len(shown)) # {}
 
-Step(c) == {[c EXCEPT ![r] = @ + 1] : r \in {q \in Records : c[q] < TimelineLength(q)}}
+Next(c) == {[c EXCEPT ![r] = @ + 1] : r \in {q \in Records : c[q] < TimelineLength(q)}}
+After(cuts, within) == UNION {Next(c) : c \in cuts} \intersect within
 
-RECURSIVE Walks(_, _, _, _)
-\* The serializations from cut c on show exactly the states from position i on (repetitions are one state).
-Walks(observer, shown, c, i) ==
-  IF c = Final THEN i = Len(shown)
-  ELSE \E d \in Step(c) :
-         \/ Answer(d, observer) = shown[i] /\ Walks(observer, shown, d, i)
-         \/ i < Len(shown) /\ Answer(d, observer) = shown[i + 1] /\ Walks(observer, shown, d, i + 1)
+RECURSIVE Walked(_, _)
+Walked(cuts, within) == LET more == cuts \union After(cuts, within)
+                        IN IF more = cuts THEN cuts ELSE Walked(more, within)
+
+\* Where the serializations end that showed exactly the first i states (repetitions are one state).
+RECURSIVE WalkEnds(_, _, _)
+WalkEnds(observer, shown, i) ==
+  LET now == Explains(observer, shown[i])
+  IN IF i = 1 THEN Walked({First} \intersect now, now)
+     ELSE Walked(After(WalkEnds(observer, shown, i - 1), now), now)
 
 \* Complete: the states shown are those of some serialization of the base updates, none left out.
-Complete(observer, shown) == shown[1] = Answer(First, observer) /\ Walks(observer, shown, First, 1)
+Complete(observer, shown) == Final \in WalkEnds(observer, shown, Len(shown))
 =============================================================================

@@ -14,7 +14,8 @@ from cvs.model.signature import Signature
 from cvs.programs.delta import Emitted, decode_row
 from cvs.programs.epoch import CONTROL_BUCKET, CONTROL_TABLE
 from cvs.programs.epoch_run import BaseMove, Program, base_bag, decoded
-from cvs.programs.stage_bucket import ReadBucket, SetBucket, StateRow
+from cvs.programs.stage_bag import Bag
+from cvs.programs.stage_bucket import SENTINEL, ReadBucket, SetBucket, State, StateRow
 from cvs.programs.stage_codec import pack
 from cvs.programs.stage_delta import PutImages, ReadImages, split
 from cvs.programs.stage_publish import PutRows
@@ -54,6 +55,9 @@ class Log:
     places: set[str] = field(default_factory=lambda: {CONTROL})
     drivers: set[str] = field(default_factory=set)
     moved: dict[int, dict[tuple[str, bytes], bytes]] = field(default_factory=dict)  # epoch -> images put
+    written: dict[int, dict[tuple[str, int], dict[bytes, StateRow]]] = field(
+        default_factory=dict
+    )  # epoch -> rows set
     _short: dict[bytes, str] = field(default_factory=dict)
     _operations: int = 0
 
@@ -82,6 +86,8 @@ class Log:
                 puts=_puts({self._name(key): self._row(row) for key, row in request.puts}),
                 deletes=set_of(text_of(self._name(key)) for key in request.deletes),
             )
+            bucket = self.written.setdefault(request.new.version, {})
+            bucket.setdefault((request.table, request.bucket), {}).update(request.puts)
         return self._operations
 
     def _answered(self, name: str, request: Any, operation: int, answer: Any) -> None:
@@ -131,28 +137,45 @@ class Log:
         return self._short.setdefault(data, f"v{len(self._short)}")
 
     def must(self) -> dict[int, set[str]]:
-        """Return the buckets each epoch's images lead to: those of zones that take base tables only."""
+        """Return the buckets each epoch's changes lead to, zone after zone, as the plan carries them.
+
+        Into the first zones come the images that were put into DELTA, into later ones what the buckets before them
+        were set to: what came of a bucket is the difference of its contents, made without the program's own outputs.
+        """
         if self.program is None:
             return {}
-        bases = {base.delta: base for base in self.program.bases}
-        names = {base.name for base in self.program.bases}
-        found = {}
-        for epoch, images in self.moved.items():
-            moves: dict[str, list[BaseMove]] = {name: [] for name in names}
-            for (table, key), image in images.items():
-                partition, clustering = split(key)
-                if table in bases and clustering is not None and image:
-                    row = decode_row(image)
-                    emitted = Emitted(clustering, row.before, row.now, 0)
-                    moves[bases[table].name] += decoded(bases[table], [(partition, emitted)])
-            bags = {name: base_bag(them) for name, them in moves.items()}
-            found[epoch] = {
-                f"{self.program.tables[zone.name]}/{bucket}"
-                for zone in self.program.zones
-                if zone.sources <= names
-                for bucket in zone.route(bags)
-            }
+        found: dict[int, set[str]] = {}
+        stood: dict[tuple[str, int], dict[bytes, StateRow]] = {}
+        for epoch in sorted({*self.moved, *self.written}):
+            flowing = self._flowing(epoch)
+            written = self.written.get(epoch, {})
+            found[epoch] = set()
+            for zone in self.program.zones:
+                table = self.program.tables[zone.name]
+                found[epoch].update(f"{table}/{bucket}" for bucket in zone.route(flowing))
+                for stage in zone.zone.stages:
+                    flowing[stage.name] = Bag()
+                for at in (at for at in written if at[0] == table):
+                    before = stood.get(at, {})
+                    stood[at] = {**before, **written[at]}
+                    for sign, rows in ((-1, before), (1, stood[at])):
+                        for name, bag in zone.contents(_state_of(rows)).items():
+                            for row, count in bag:
+                                flowing[name].add(row, sign * count)
         return found
+
+    def _flowing(self, epoch: int) -> dict[str, Bag]:
+        """Return what an epoch's images change in the base tables."""
+        assert self.program is not None
+        bases = {base.delta: base for base in self.program.bases}
+        moves: dict[str, list[BaseMove]] = {base.name: [] for base in self.program.bases}
+        for (table, key), image in self.moved.get(epoch, {}).items():
+            partition, clustering = split(key)
+            if table in bases and clustering is not None and image:
+                row = decode_row(image)
+                emitted = Emitted(clustering, row.before, row.now, 0)
+                moves[bases[table].name] += decoded(bases[table], [(partition, emitted)])
+        return {name: base_bag(them) for name, them in moves.items()}
 
     def module(self) -> str:
         """Return the text of the module EpochTraceRun."""
@@ -178,6 +201,12 @@ class Log:
 def matched(jar: Path, log: Log) -> Matched:
     """Ask TLC how far the log fits the protocol."""
     return asked(jar, "EpochTraceRun", CFG, log.module(), log.steps)
+
+
+def _state_of(rows: Mapping[bytes, StateRow]) -> State:
+    """Return a whole bucket as its rows stand."""
+    live = {key: row.now for key, row in rows.items() if row.alive and key != SENTINEL}
+    return State(rows=live, keys=set(), prefixes=set(), everything=True)
 
 
 def _puts(values: Mapping[str, str]) -> str:

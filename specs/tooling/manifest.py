@@ -25,7 +25,10 @@ FIELDS = {
     "class",
     "options",
     "specification",
+    "levels",
 }
+LEVELS = ("not_converged", "converged", "weak", "strong", "complete")
+"""Names of the levels that `PerEntry` numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,21 @@ class Configuration:
     constants: dict[str, Any] = field(default_factory=dict)
     options: tuple[str, ...] = ()
     specification: str = "Spec"  # FairSpec where something must happen in the end
+    levels: dict[str, list[str]] = field(
+        default_factory=dict
+    )  # fault set -> of the worst record, of the whole view
+
+    @property
+    def mode(self) -> str:
+        """Say how TLC answers: every state, every behaviour, or the worst level of every finished run."""
+        return "levels" if self.levels else "safety" if self.specification == "Spec" else "liveness"
+
+    @property
+    def answer(self) -> str:
+        """Say what is on record, for people."""
+        if not self.levels:
+            return HOLDS if self.expected == HOLDS else f"**breaks {self.expected}**"
+        return "; ".join(f"{name}: {' / '.join(pair)}" for name, pair in self.levels.items())
 
     @property
     def cfg(self) -> str:
@@ -56,11 +74,21 @@ class Configuration:
         """Say how the answer differs from the one on record, or None."""
         if found.verdict != self.expected:
             return f"expected {self.expected}, found {found.verdict}"
+        if self.levels != (levels := levels_in(found.output)):
+            return f"expected {self.levels}, found {levels}"
         if self.states is None:
             return f"no state count on record; this run found {found.distinct}"
         if found.distinct != self.states:
             return f"expected {self.states} distinct states, found {found.distinct}"
         return None
+
+
+def levels_in(output: str) -> dict[str, list[str]]:
+    """Return the lowest levels a run of TLC printed: of view records and of the whole view, by fault set."""
+    lowest: dict[str, list[int]] = {}
+    for name, *found in re.findall(r'<<"level", "(\w+)", (\d), (\d)>>', output):
+        lowest[name] = [min(pair) for pair in zip(map(int, found), lowest.get(name, (4, 4)), strict=True)]
+    return {name: [LEVELS[number] for number in pair] for name, pair in lowest.items()}
 
 
 def tla(value: Any) -> str:
@@ -89,7 +117,8 @@ def configurations(path: Path = MANIFEST) -> list[Configuration]:
 def with_states(text: str, name: str, states: int) -> str:
     """Return the manifest's text with one configuration's state count set."""
     pattern = re.compile(
-        rf'(name = "{re.escape(name)}"\n(?:(?!\n\[\[).)*?expected = "\w+"\n)(states = \d+\n)?', re.DOTALL
+        rf'(name = "{re.escape(name)}"\n(?:(?!\n\[\[).)*?expected = "\w+"\n(?:levels = .*?\n)?)(states = \d+\n)?',
+        re.DOTALL,
     )
     found, count = pattern.subn(rf"\g<1>states = {states}\n", text)
     if count != 1:
@@ -116,8 +145,7 @@ def with_map(readme: str, path: Path = MANIFEST) -> str:
 def _line(each: Configuration) -> str:
     name = f"`{each.name.removeprefix(each.module).lstrip('_')}`"
     when = "" if each.time_class == CLASSES[0] else f" ({each.time_class})"
-    answer = HOLDS if each.expected == HOLDS else f"**breaks {each.expected}**"
-    return f"| {name}{when} | {each.question} | {answer} | {each.states:,} |"
+    return f"| {name}{when} | {each.question} | {each.answer} | {each.states:,} |"
 
 
 def entries(path: Path) -> Iterator[dict[str, Any]]:
@@ -140,6 +168,7 @@ def configuration(entry: dict[str, Any]) -> Configuration:
         constants=entry.get("constants", {}),
         options=tuple(entry.get("options", ())),
         specification=entry.get("specification", "Spec"),
+        levels=entry.get("levels", {}),
     )
     if made.expected != HOLDS and made.expected not in made.claims:
         raise SpecsError(f'{made.name}: expected "{made.expected}" is none of its claims')

@@ -1,53 +1,39 @@
 """From a behaviour TLC found to a schedule the simulator replays with the real programs, and back to a verdict.
 
 spec action        steps of the simulator (`cvs/simulate/world.py`)
-Take(m, r, e)      take
-Read(m)            go, until its test-and-set leaves (or nothing, if the entry was absorbed before)
+WriteBase(r)       write, where programs read the base; elsewhere all is written before
+Take(m, r, e)      take; go, if the program scans the base before anything else
+Read(m)            go, until the view record was read: then its test-and-set leaves, or the base is asked
+ReadBase(m)        go, if the program asks the base here; then its test-and-set leaves
 Answered(m)        go: the store decides
 Unknown(m)         lose (applied), delay (arrives later) or drop (never)
+NotSent(m)         unsent
 Late(request)      arrive (TLC calls it Next; told from Never by what it changed)
 Crash(m)           crash (delay first, if its request still arrives)
 Acknowledge(m)     go to the end of the entry, checkpoint
-WriteBase, Never   nothing: all is written before; what never arrives was dropped
+Never              nothing: what never arrives was dropped
 """
 
+import inspect
 import itertools
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cvs.history.events import TestAndSetCalled
+from cvs.programs.machine import ReadBase, ReadView, ScanBase, TestAndSet
 from cvs.simulate.world import Scenario, Step, World, stream_of
 from cvs.suite import story as suite_story
 from cvs.suite.classes import view_class
-from tooling import behaviours, tlc
+from cvs.suite.judged import judged
+from tooling import behaviours, programs, tlc
 from tooling.manifest import Configuration
-from tooling.tlc import SpecsError
+from tooling.tlc import HOLDS, SpecsError
 from tooling.values import parsed
 
-SETS = {"union": "union", "intersection": "intersect", "difference": "except"}
-CLASS_OF = {
-    "count": ("count", "n"),
-    "sum": ("sum", "total"),
-    "avg": ("avg", "mean"),
-    "min": ("min", "least"),
-    "selection": ("selection", "y"),
-    "projection": ("projection-keeping-key", "x"),
-    "projection_rekeyed": ("projection-moving-key", "x"),
-    **{name: (name_here, "x") for name, name_here in SETS.items()},
-}
-"""Program of the spec -> view class of the suite, and the column in which its records differ."""
-
-POLICIES = {"signature": "signature_check", "permanent signature": "keep_deleted"}
-SELECTION_LIMITS = 3 - 2  # the spec selects y < 3, the suite's class y < 2
-TWELVE = 12  # the spec has no fractions: it shows an average times twelve
 GO_MAX = 50  # pauses until a manager sends something; a program has fewer
-STREAMS = 2
 OWNED = ("any manager", "any delivery")
-FREE = "flow control"  # without it entries have no owner
-MARK = "mark"  # the programs have no signature without it: stories of the spec without it differ where it matters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,20 +55,24 @@ class Story:
     schedule: list[Step] = field(default_factory=list)
     shown: dict[Any, list[Any]] = field(default_factory=dict)
     world: World
+    out: set[int] = field(default_factory=set)  # managers whose test-and-set has left, unanswered so far
+    late: list[Any] = field(default_factory=list)
 
 
 def behaviour(jar: Path, asked: Configuration, *, seed: int | None) -> Behaviour:
     """Find a counter-example of a configuration; with a seed, a random run that ends well."""
     off = asked.constants["Off"]
-    off = sorted({*off, "any delivery"} if FREE in off else {*off, *OWNED})
+    off = sorted({*off, "any delivery"} if programs.FREE in off else {*off, *OWNED})
+    if seed is None and asked.expected == HOLDS:
+        raise SpecsError(f"{asked.name} has no counter-example; random runs of it: simulate")
     claim = asked.expected if seed is None else "UnfinishedInv"
-    constants = {**asked.constants, "Off": off}
+    constants = {**asked.constants, "Off": off, "FaultSets": ["given"]}
     again = Configuration(
         name=asked.name, module="Story", question="", claims=(claim,), expected=claim, states=None,
         time_class="default", constants=constants,
     )  # fmt: skip
     source = (
-        "---- MODULE Story ----\nEXTENDS PerEntry, TLC\n"
+        "---- MODULE Story ----\nEXTENDS PerEntry\n"
         'ASSUME PrintT(<<"versions", [r \\in Records |-> Versions(r)]>>)\n====\n'
     )
     options = () if seed is None else ("-simulate", "num=1000", "-depth", "200", "-seed", str(seed))
@@ -103,67 +93,63 @@ def _read(output: str) -> Behaviour:
 
 def story(asked: Configuration, seen: Behaviour) -> Story:
     """Drive the simulator along a behaviour and note the schedule."""
-    keys = _keys(seen.versions)
-    scenario = _scenario(asked, seen, keys)
     program = asked.constants["Program"]
+    streams, keys = programs.keys(program, sorted(seen.versions))
+    scenario = _scenario(asked, seen, keys, streams)
     told = Story(program=program, scenario=scenario, keys=keys, world=World(scenario, record=True))
-    for _ in scenario.writes:
-        _step(told, ("write", 0, 0))
-    late: list[Any] = []
+    if any(seen.states[0]["base"].values()):  # all is written before anything is taken
+        for _ in scenario.writes:
+            _step(told, ("write", 0, 0))
     for number, action in enumerate(seen.actions[1:]):
-        _act(told, action, seen.states[number:], late)
+        _act(told, action, seen.states[number:])
     told.shown = {
-        _key_here(told, key): [_shown_of(told, state) for state in states]
+        programs.view_key(program, key, keys): [programs.spec_value(program, it, keys) for it in states]
         for key, states in seen.states[-1]["shown"].items()
     }
     return told
 
 
-def _shown_of(told: Story, state: Any) -> Any:
-    if not state:
-        return None
-    return (state[0], state[1] - SELECTION_LIMITS) if told.program == "selection" else state[0]
-
-
-def _act(told: Story, action: str, states: Sequence[Any], late: list[Any]) -> None:
+def _act(told: Story, action: str, states: Sequence[Any]) -> None:
     before, after = states[:2]
     if action == "WriteBase":
+        _step(told, ("write", 0, 0))
         return
     if action == "Next":
-        (request,) = before["orphans"] - after["orphans"]
-        if request in late:
-            _step(told, ("arrive", late.index(request), 0))
-            late.remove(request)
+        _arrive(told, before, after)
         return
     who = next(m for m in before["manager"] if before["manager"][m] != after["manager"][m])
     m = int(who[1:]) - 1
+    was, now = before["manager"][who], after["manager"][who]
     orphan = next(iter(after["orphans"] - before["orphans"]), None)
     arrives = orphan is not None and _arrives(orphan, states)
     if arrives:
-        _step(told, ("delay", m, 0))
-        late.append(orphan)
+        _answer(told, m, "delay")
+        told.late.append(orphan)
     if action == "Take":
-        _step(told, ("take", m, _which(told, after["manager"][who])))
-    elif action == "Read" and after["manager"][who]["stage"] == "wait":
-        _until_sent(told, m)
-    elif action == "Answered":
+        _take(told, m, now)
+    elif action == "Read" and not _elsewhere(told, was, before):
+        _view_read(told, m)
+    elif action == "ReadBase" and isinstance(_asking(told, m), ReadBase | ScanBase):
         _step(told, ("go", m, 0))
+    elif action in ("Answered", "NotSent"):
+        _answer(told, m, "go" if action == "Answered" else "unsent")
     elif action == "Unknown" and not arrives:
-        _step(told, ("drop" if orphan is not None else "lose", m, 0))
+        _answer(told, m, "drop" if orphan is not None else "lose")
     elif action == "Crash":
         _step(told, ("crash", m, 0))
+        told.out.discard(m)
     elif action == "Acknowledge":
         _until_done(told, m)
-        told.schedule.append(("checkpoint", m, 0))
-        told.world.take(("checkpoint", m, 0))
+        _step(told, ("checkpoint", _stream(told, was["record"]), 0))
+    if action in ("Read", "ReadBase") and now["stage"] == "wait" and not _is_sending(told, m):
+        raise SpecsError(f"manager {m} sends nothing where the spec does: {told.schedule}")
 
 
-def _which(told: Story, taken: Any) -> int:
-    """Choose the entry the spec's manager took; with flow control there is one to take."""
-    if told.scenario.flow_control:
-        return 0
-    wanted = (_table(taken["record"]), (told.keys[taken["record"]],), taken["entry"])
-    return [(e.table, e.key, e.version) for e in told.world.waiting].index(wanted)
+def _arrive(told: Story, before: Any, after: Any) -> None:
+    (request,) = before["orphans"] - after["orphans"]
+    if request in told.late:
+        _step(told, ("arrive", told.late.index(request), 0))
+        told.late.remove(request)
 
 
 def _arrives(orphan: Any, states: Sequence[Any]) -> bool:
@@ -174,19 +160,65 @@ def _arrives(orphan: Any, states: Sequence[Any]) -> bool:
     return False
 
 
+def _take(told: Story, manager: int, taken: Any) -> None:
+    """Take the entry the spec's manager took, and do what a program does before it reads any view record."""
+    table, key = programs.table(told.program, taken["record"]), (told.keys[taken["record"]],)
+    world = told.world
+    if world.scenario.flow_control:
+        owned = [s for s, owner in enumerate(world.owners) if owner == manager]
+        ready = [s for s in owned if world.positions[s] < len(world.logs[s])]
+        choice = ready.index(_stream(told, taken["record"]))
+    else:
+        choice = [(e.table, e.key, e.version) for e in world.waiting].index((table, key, taken["entry"]))
+    _step(told, ("take", manager, choice))
+    if told.program in programs.FOREIGN and table == "s":
+        while world.tasks[manager] is not None and not isinstance(_asking(told, manager), ReadView):
+            _step(told, ("go", manager, 0))
+
+
+def _elsewhere(told: Story, was: Any, before: Any) -> bool:
+    """Say whether the spec passes over a view record that the scan of the program did not find."""
+    if told.program not in programs.FOREIGN or was["record"][0] == "r":
+        return False
+    lefts = sorted(record for record in before["base"] if record[0] == "r")
+    return lefts[was["step"] - 1] not in was["found"]
+
+
+def _asking(told: Story, manager: int) -> Any:
+    """Return what a manager has asked, or is about to ask; None before its first step and after its last."""
+    task = told.world.tasks[manager]
+    return None if task is None else inspect.getgeneratorlocals(task.steps).get("action")
+
+
+def _is_sending(told: Story, manager: int) -> bool:
+    return isinstance(_asking(told, manager), TestAndSet) and manager not in told.out
+
+
+def _answer(told: Story, manager: int, kind: str) -> None:
+    """Let the test-and-set of a manager leave, one way or another."""
+    if not _is_sending(told, manager):
+        raise SpecsError(f"manager {manager} has nothing to send where the spec does: {told.schedule}")
+    _step(told, (kind, manager, 0))
+    told.out.add(manager)
+
+
 def _step(told: Story, step: Step) -> None:
-    if not told.world.take(step):
+    if not told.world.take(step) and step[0] != "checkpoint":
         raise SpecsError(f"the simulator cannot do {step} after {told.schedule}: spec and code diverge")
     told.schedule.append(step)
 
 
-def _until_sent(told: Story, manager: int) -> None:
-    sent = _sent(told.world, manager)
+def _view_read(told: Story, manager: int) -> None:
+    """Go until the manager has read a view record; what it read before (a scan) and the last answer come first."""
     for _ in range(GO_MAX):
+        if _is_sending(told, manager):
+            raise SpecsError(f"manager {manager} sends where the spec reads: {told.schedule}")
+        reading = isinstance(_asking(told, manager), ReadView)
         _step(told, ("go", manager, 0))
-        if _sent(told.world, manager) > sent:
+        told.out.discard(manager)
+        if reading or told.world.tasks[manager] is None:
             return
-    raise SpecsError(f"manager {manager} sends nothing where the spec does: {told.schedule}")
+    raise SpecsError(f"manager {manager} reads nothing where the spec does: {told.schedule}")
 
 
 def _until_done(told: Story, manager: int) -> None:
@@ -194,65 +226,48 @@ def _until_done(told: Story, manager: int) -> None:
         if told.world.tasks[manager] is None:
             return
         _step(told, ("go", manager, 0))
+        told.out.discard(manager)
     raise SpecsError(f"manager {manager} does not end where the spec does: {told.schedule}")
 
 
-def _sent(world: World, manager: int) -> int:
-    return sum(isinstance(e, TestAndSetCalled) and e.process == f"m{manager}" for e in world.events)
+def _writes(seen: Behaviour) -> list[str]:
+    """Return the base records in the order in which the behaviour writes them."""
+    return [
+        next(r for r, version in after["base"].items() if version != before["base"][r])
+        for before, after in itertools.pairwise(seen.states)
+        if before["base"] != after["base"]
+    ]
 
 
-def _scenario(asked: Configuration, seen: Behaviour, keys: dict[str, int]) -> Scenario:
+def _scenario(asked: Configuration, seen: Behaviour, keys: dict[str, int], streams: int) -> Scenario:
     program, off = asked.constants["Program"], set(asked.constants["Off"])
-    if program not in CLASS_OF or off - set(POLICIES) - {FREE, MARK}:
-        raise SpecsError(f"{asked.name}: no simulator program or policy for it")
-    variant = view_class(CLASS_OF[program][0]).variants[0]
-    rows = {r: [_row(program, keys[r], v) for v in versions] for r, versions in sorted(seen.versions.items())}
+    rows = {
+        record: [programs.row(program, record, version, keys) for version in versions]
+        for record, versions in sorted(seen.versions.items())
+    }
+    left = {record: iter(line[1:]) for record, line in rows.items()}
+    order = [*_writes(seen), *(record for record, line in rows.items() for _ in line[1:])]
+    at = {record: (programs.table(program, record), (key,)) for record, key in keys.items()}
+    missing = object()
+    writes = [(*at[record], next(left[record], missing)) for record in order]
     return Scenario(
-        program=variant.program,
-        policy=replace(variant.policy, **{POLICIES[rule]: False for rule in off - {FREE, MARK}}),
-        initial=tuple((_table(r), (keys[r],), line[0]) for r, line in rows.items() if line[0]),
-        writes=tuple((_table(r), (keys[r],), row) for r, line in rows.items() for row in line[1:]),
+        program=programs.real(program).program,
+        policy=programs.policy_of(off),
+        initial=tuple((*at[record], line[0]) for record, line in rows.items() if line[0]),
+        writes=tuple(write for write in writes if write[2] is not missing),
         managers=len(asked.constants["Managers"]),
-        streams=STREAMS,
-        flow_control=FREE not in off,
+        streams=streams,
+        flow_control=programs.FREE not in off,
     )
 
 
-def _table(record: str) -> str:
-    return record[0]
-
-
-def _keys(records: Iterable[str]) -> dict[str, int]:
-    """Give each record a key: those of one table go to streams of their own; both tables share keys (sets do)."""
-    names = sorted(records)
-    if {_table(name) for name in names} == {"r", "s"}:
-        both = (k for k in range(1, 1000) if [stream_of(t, (k,), STREAMS) for t in "rs"] == [0, 1])
-        return dict.fromkeys(names, next(both))
-    return {
-        name: next(k for k in range(1, 1000) if stream_of("r", (k,), STREAMS) == number)
-        for number, name in enumerate(names)
-    }
-
-
-def _row(program: str, key: int, version: Any) -> dict[str, Any] | None:
-    if version["x"] == "-":
-        return None
-    y = version["y"] - (SELECTION_LIMITS if program == "selection" else 0)
-    return {"k": key, "x": version["x"]} | ({} if program in SETS else {"y": y})
-
-
-def _key_here(told: Story, key: Any) -> tuple[Any, ...]:
-    """Name a view record as the real program does."""
-    if told.program in SETS:
-        return (next(iter(told.keys.values())), key)
-    if told.program in ("projection", "selection"):
-        return (told.keys[key],)
-    return (key[0], told.keys[key[1]]) if told.program == "projection_rekeyed" else (key,)
+def _stream(told: Story, record: str) -> int:
+    return stream_of(programs.table(told.program, record), (told.keys[record],), told.scenario.streams)
 
 
 def text_of(told: Story) -> str:
     """Write it as a `.story` file for `cvs replay`, with the levels the judge finds."""
-    view, _ = CLASS_OF[told.program]
+    view = programs.real(told.program).view
     named = [v for v in view_class(view).variants if v.policy == told.scenario.policy]
     found = next((v for v in named if v.program == told.scenario.program), None)
     if found is None:
@@ -264,7 +279,10 @@ def text_of(told: Story) -> str:
 
 
 def as_json(asked: Configuration, told: Story) -> dict[str, Any]:
-    """Return the story as a file: its schedule is what `cvs.simulate.scheduler.replayed` takes."""
+    """Return the story, brought to its end and judged; its schedule is what `cvs.simulate.scheduler.replayed` takes."""
+    shown = {key: list(map(_listed, states)) for key, states in told.shown.items()}
+    told.world.finish()
+    judgement = judged(told.world, view_class(programs.real(told.program).view))
     return {
         "question": asked.name,
         "asks": asked.question,
@@ -273,30 +291,27 @@ def as_json(asked: Configuration, told: Story) -> dict[str, Any]:
         "initial": told.scenario.initial,
         "writes": told.scenario.writes,
         "schedule": told.schedule,
-        "shown": [[*key, states] for key, states in told.shown.items()],
+        "shown": [[*key, states] for key, states in shown.items()],
+        "record": judgement.record.value,
+        "whole_view": judgement.view.value,
     }
+
+
+def _listed(state: Any) -> Any:
+    return sorted(state, key=repr) if isinstance(state, frozenset) else state
 
 
 def simulated_shown(told: Story) -> dict[Any, list[Any]]:
     """Return what each view record showed in the simulator, each state different from the one before."""
     found: dict[Any, list[Any]] = {}
+    value = programs.real(told.program).value
     for at, row in told.world.shown:
-        states = found.setdefault(at.key, [_value_of(told, told.world.initial.get(at.key))])
-        value = _value_of(told, row)
-        if states[-1] != value:
-            states.append(value)
+        first = told.world.initial.get(at.key)
+        states = found.setdefault(at.key, [None if first is None else value(first)])
+        now = None if row is None else value(row)
+        if states[-1] != now:
+            states.append(now)
     return found
-
-
-def _value_of(told: Story, row: Any) -> Any:
-    if row is None:
-        return None
-    if told.program in SETS:
-        return "in"
-    if told.program == "selection":
-        return (row["x"], row["y"])
-    value = row[CLASS_OF[told.program][1]]
-    return int(value * TWELVE) if told.program == "avg" else value
 
 
 def agrees(told: Story) -> bool:

@@ -42,12 +42,12 @@ CFG = "SPECIFICATION Spec\nCHECK_DEADLOCK FALSE\nINVARIANT NotMatchedInv\n" + ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """Where group, measure, count and sum stand; without them only lineage and signatures are checked."""
+    """Where group and count of rows stand, and measure and sum if there are any; without: lineage and signatures."""
 
     group: str
-    measure: str
     count: str
-    total: str
+    measure: str | None = None
+    total: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +150,6 @@ def _call(run: _Run, event: dict[str, Any]) -> str:
     ]
     key = _name(event["view_key"])
     run.start.setdefault(key, (0, None))
-    count, total = _shown(run, event["row"])
     return record_of(
         kind='"call"',
         process=text_of(event["process"]),
@@ -158,8 +157,7 @@ def _call(run: _Run, event: dict[str, Any]) -> str:
         key=text_of(key),
         expected=event["expected"][1] if event["expected"] else 0,
         new=event["new"][1],
-        n=count,
-        s=total,
+        **_shown(run, event["row"]),
         absorbed="{" + ", ".join(lines) + "}",
     )
 
@@ -184,8 +182,9 @@ def _text(run: _Run) -> str:
     taken = "[b \\in MyBases |-> 0]"
     starts = []
     for key, (version, row) in sorted(run.start.items()):
-        count, total = _shown(run, row)
-        starts.append((key, record_of(version=version, n=count, s=total, taken=taken)))
+        shown = _shown(run, row)
+        values = sum(_group(run, line[0]) == key and _has_value(run, line[0]) for line in run.rows.values())
+        starts.append((key, record_of(version=version, n=shown["n"], s=shown["s"], v=values, taken=taken)))
     lines = [
         "---- MODULE TraceRun ----",
         "EXTENDS Trace",
@@ -202,14 +201,29 @@ def _text(run: _Run) -> str:
 
 def _row(run: _Run, row: dict[str, Any] | None) -> str:
     if run.columns is None or row is None:
-        return record_of(x='"-"', y=0)
-    return record_of(x=text_of(_name([row[run.columns.group]])), y=int(row[run.columns.measure]))
+        return record_of(x='"-"', y=0, v=0)
+    known = _has_value(run, row)
+    measure = int(row[run.columns.measure]) if known and run.columns.measure else 0
+    return record_of(x=text_of(_group(run, row)), y=measure, v=int(known))
 
 
-def _shown(run: _Run, row: dict[str, Any] | None) -> tuple[int, int]:
+def _group(run: _Run, row: dict[str, Any] | None) -> str:
+    """Name the view record a base row belongs to."""
+    return "" if run.columns is None or row is None else _name([row[run.columns.group]])
+
+
+def _has_value(run: _Run, row: dict[str, Any] | None) -> bool:
+    """Say whether the measure of a base row is there and not null."""
+    return bool(run.columns and run.columns.measure and row and row[run.columns.measure] is not None)
+
+
+def _shown(run: _Run, row: dict[str, Any] | None) -> dict[str, Any]:
+    """Return count and sum of a view record, and whether the sum is a value: none at all sums to null, not 0."""
     if run.columns is None or row is None:
-        return 0, 0
-    return int(row[run.columns.count]), int(row[run.columns.total] or 0)
+        return {"n": 0, "s": 0, "known": "FALSE"}
+    total = row[run.columns.total] if run.columns.total else None
+    known = "FALSE" if total is None else "TRUE"
+    return {"n": int(row[run.columns.count]), "s": int(total or 0), "known": known}
 
 
 def _base(table: str, key: Any) -> str:

@@ -2,9 +2,7 @@
 
 import contextlib
 import sys
-from dataclasses import replace
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -13,9 +11,7 @@ from cvs.embedded.artifacts import jars
 from cvs.embedded.node import Node
 from cvs.store.session import CassandraSession, ClusterAddress
 from cvs.stream.pipeline import Pipeline
-from cvs.suite.classes import ViewClass
 from cvs.suite.contention import Contention, contended
-from cvs.suite.strategies import update_of
 from tests.cluster.test_pipeline import Killed, Shop
 from tests.cluster.test_pipeline_door import world_on
 from tests.specs.test_epoch_traces import COUNTING, matched, recorded
@@ -27,24 +23,8 @@ from tooling import epoch_traces, traces
 pytestmark = pytest.mark.cluster
 
 
-def as_in_the_spec(shape: ViewClass, chance: Random, rows: dict[Any, Any], keys: int) -> Any:
-    """Draw an update that the trace's spec knows: of numbers (an average tells 0 from null), and changing something.
-
-    What changes nothing is passed over by the program; `Trace` has no such step.
-    """
-    numbers = replace(shape, domains={"r": {"x": ("a", "b", "c"), "y": (0, 1, 5, 7)}})
-    while True:
-        before = dict(rows)
-        table, key, after = update_of(numbers, chance, rows, keys)
-        if after != before.get((table, key)):
-            return table, key, after
-
-
-def test_a_run_on_real_cassandra_is_a_behaviour_of_the_spec(
-    cassandra_node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Five processes on few view records, some killed: every request and answer fits, values and all."""
-    monkeypatch.setattr("cvs.suite.contention.update_of", as_in_the_spec)
+def test_a_run_on_real_cassandra_is_a_behaviour_of_the_spec(cassandra_node: Node, tmp_path: Path) -> None:
+    """Five processes on few view records, some killed: every request and answer fits, values, nulls and all."""
     address = ClusterAddress(contact_points=(cassandra_node.address,), port=cassandra_node.native_port)
     session = CassandraSession(address)
     session.define(
@@ -88,9 +68,10 @@ def test_the_pipeline_killed_between_rounds_follows_the_protocol(
 ) -> None:
     """Feed, plan, pins and commits as in service; each life dies one round later than the one before."""
     shop = Shop(cassandra_node, tmp_path)
-    tables = [it.publication for it in shop.recipe.program().publications]
+    program = shop.recipe.program()
+    tables = [it.publication for it in program.publications]
     keys = {it.table: tuple([name for name, _ in it.columns].index(part) for part in it.key) for it in tables}
-    log = epoch_traces.Log(keys=keys)
+    log = epoch_traces.Log(keys=keys, program=program)
     for number in range(12):
         shop.write(number % 4, ("Graz", "Linz", None)[number % 3], number)
         pipeline = shop.pipeline()
