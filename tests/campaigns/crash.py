@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,11 +88,11 @@ class Campaign:
         elif victim == "cut":
             self._cut(chance.choice(self.nodes), chance)
         elif victim == "tail":
-            os.kill(self._running[chance.choice(self.nodes).address].pid, signal.SIGKILL)
+            _send(self._running[chance.choice(self.nodes).address].pid, signal.SIGKILL)
         elif victim == "worker":
-            os.kill(self._worker(), signal.SIGKILL)
+            _send(self._worker(), signal.SIGKILL)
         else:
-            os.kill(self._running[victim].pid, signal.SIGKILL)
+            _send(self._running[victim].pid, signal.SIGKILL)
         self.killed[victim] += 1
         if chance.random() < 0.7:
             self.live_again.append(self.live())
@@ -144,17 +145,17 @@ class Campaign:
         create(
             stage.session, recipe.plan, names, replication=stage.replicas, build=f"{PREFIX}{self.incarnation}"
         )
-        os.kill(self._running["driver"].pid, signal.SIGKILL)
+        _send(self._running["driver"].pid, signal.SIGKILL)
         for _ in range(kills):
             time.sleep(1 + chance.random() * (15 if self.spark else 3))
-            os.kill(self._running["driver"].pid, signal.SIGKILL)
+            _send(self._running["driver"].pid, signal.SIGKILL)
             self.killed["driver while rebuilding" if not self.serves() else "driver"] += 1
         wait_for(self.serves, seconds=LIVE_SECONDS, what="the rebuild")
 
     def under_spark(self) -> None:
         """Go on under Spark, its tasks carrying every epoch."""
         self.spark = True
-        os.kill(self._running["driver"].pid, signal.SIGTERM)
+        _send(self._running["driver"].pid, signal.SIGTERM)
         self.live()
 
     def _worker(self) -> int:
@@ -167,6 +168,12 @@ class Campaign:
 
         wait_for(there, seconds=LIVE_SECONDS, what="a Python worker of Spark")
         return found[-1]
+
+
+def _send(pid: int, number: int) -> None:
+    """Signal a process, unless it has ended by itself meanwhile, as a driver does when the node stays away."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def _below(pid: int) -> list[int]:
