@@ -47,6 +47,7 @@ PARTS: dict[str, tuple[str, ...]] = (
         "capture-members": ("tests/cluster/nightly_capture_members.py::test_join_move_and_decommission",),
         "capture-replace": ("tests/cluster/nightly_capture_members.py::test_replace_a_dead_node",),
         "rolling": ("tests/cluster/nightly_rolling.py",),
+        "resizing": ("tests/cluster/nightly_resizing.py",),
     }
     | {
         f"tpch-{third}": tuple(

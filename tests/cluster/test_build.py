@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from cvs.embedded.node import Node
+from cvs.embedded.processes import end_with_owner
 from cvs.store.session import CassandraSession, ClusterAddress
+from tests.cluster.terminal import watched
 
 pytestmark = pytest.mark.cluster
 
@@ -129,7 +131,12 @@ class Operator:
         pace = {**os.environ, "CVS_VIEWS_BUILD_ROWS_PER_SECOND": str(rows_a_second)}
         with (self.folder / "run.log").open("ab") as log:
             self.sidecar = subprocess.Popen(
-                [sys.executable, "-m", "cvs", "run"], cwd=self.folder, stdout=log, stderr=log, env=pace
+                [sys.executable, "-m", "cvs", "run"],
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+                env=pace,
+                preexec_fn=end_with_owner,
             )
 
     def end(self, *, kill: bool = False) -> None:
@@ -222,6 +229,8 @@ def test_full_tables_changed_views_and_rebuilds(operator: Operator, session: Cas
     thread.start()
     operator.start(rows_a_second=10)  # so slow that nobody, however busy the machine, misses it
     operator.wait(lambda: "rows" in operator.building())
+    shown = watched(operator.folder, "apply", "views.sql", "--wait", until=b"tables read", seconds=30)
+    assert ("━".encode() in shown, b"% of the base tables read" in shown) == (True, True), shown
     operator.end(kill=True)
     assert session.execute("SELECT name FROM stock_views.by_name") == []
     operator.start()
