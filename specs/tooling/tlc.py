@@ -63,7 +63,7 @@ def command(
     return [
         "nice", "java", *java, f"-Xmx{HEAP}", "-Xss64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
         f"-Djava.io.tmpdir={folder}",
-        f"-DTLA-Library={SPECS}", "-cp", str(tlc), "tlc2.TLC", "-workers", "1", "-fp", "0",
+        f"-DTLA-Library={SPECS}", "-cp", str(tlc), "tlc2.TLC", "-workers", "1", "-fp", "0", "-lncheck", "final",
         "-metadir", str(folder / "meta"), "-config", str(folder / f"{module}.cfg"), *options,
         str(folder / f"{module}.tla"),
     ]  # fmt: skip
