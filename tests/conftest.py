@@ -39,11 +39,3 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             for name, text in report.user_properties:
                 if name == "told":
                     terminalreporter.write_line(f"{report.nodeid}: {text}")
-
-
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep tests of real nodes and of Spark on one worker: what they share is booted once."""
-    for item in items:
-        if item.get_closest_marker("cluster") or item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("real"))

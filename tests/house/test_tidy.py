@@ -8,8 +8,6 @@ import pytest
 from tests.house import tidy
 from tests.house.tidy import ROOT, Source, all_sources, complaints, never_imported
 
-pytestmark = pytest.mark.xdist_group("tidy")  # because the tree is read once
-
 
 def test_the_tree_keeps_the_house_rules() -> None:
     """No file breaks a rule of the table."""
