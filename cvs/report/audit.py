@@ -104,13 +104,13 @@ def _in_bulk(sources: list[Source], budget: int) -> Judgement | None:
     if any(source.foreign for source in sources) or sum(source.size for source in sources) <= LARGE:
         return None
     headers = [header for source in sources for header in source.headers()]
-    tables = {t.name: t for header in headers for t in map(table_from_json, header.tables)}
-    if not all(kind in PLAIN for table in tables.values() for _, kind in table.columns):
-        return None  # their values may be written in other types than they are
-    known = bulk_of(headers, view_from_json, tables)
     try:
+        tables = {t.name: t for header in headers for t in map(table_from_json, header.tables)}
+        if not all(kind in PLAIN for table in tables.values() for _, kind in table.columns):
+            return None  # their values may be written in other types than they are
+        known = bulk_of(headers, view_from_json, tables)
         columns = columns_of(sources, known)
-    except NotColumnarError:
+    except (NotColumnarError, SpecificationError):  # the strict reader says what is wrong, and where
         return None
 
     def again() -> Iterable[Any]:
