@@ -13,7 +13,7 @@ import numpy as np
 
 from cvs.history import events as ev
 from cvs.history.fields import UNKNOWN, EventFields, Fields, Name, Names, Numbering, Outcomes, Owners
-from cvs.history.packing import NONE, Integers, NotColumnarError, Part
+from cvs.history.packing import NONE, Integers, NotColumnarError, Part, fill
 from cvs.history.rows import Rows
 
 ENDLESS = 1 << 62
@@ -171,7 +171,7 @@ class Gathered:
         """Join calls with their returns."""
         order = self._merged(self._together(ev.Event, "time")["time"])
         errors = {start.process: start.clock_error for start in self.headers}
-        widths = np.array([errors.get(name, 0) for name in self.processes], dtype=np.int64)
+        widths = fill((errors.get(name, 0) for name in self.processes), len(self.processes))
 
         def joined(kinds: tuple[type, type], *own: str) -> Operations:
             calls, answers = (self._together(kind, *_FIELDS[kind]) for kind in kinds)

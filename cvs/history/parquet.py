@@ -105,7 +105,11 @@ def events_of(table: Arrow) -> Iterator[ev.AnyEvent]:
 
 def events_of_rows(table: Arrow) -> Iterator[ev.AnyEvent]:
     """Yield the events of a table whose schema is known."""
-    for number, row in enumerate(table.to_pylist(), start=1):
+    try:
+        rows = table.to_pylist()
+    except UnicodeDecodeError as damage:
+        raise HistoryError(f"damaged Parquet: {damage}") from damage
+    for number, row in enumerate(rows, start=1):
         kind = _FIELDS.get(row["event"] or "")
         if kind is None:
             raise HistoryError(f"no kind of event: {row['event']!r}", where=f"row {number}")
