@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from cvs.capture.opening import filled_by_others
 from cvs.checker.classify import Judgement
 from cvs.errors import HistoryError
 from cvs.report.audit import audit_events
@@ -43,6 +44,7 @@ def history_of_recording(settings: Settings, folders: Iterable[Path], *, last: i
             views_sql=serving.views_sql,
             keyspaces=serving.keyspaces,
             names=serving.names,
+            captured=not filled_by_others(settings.feed.name),
             last=last,
         )
 

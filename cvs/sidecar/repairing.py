@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
-from cvs.capture.opening import open_feed
+from cvs.capture.opening import filled_by_others, open_feed
 from cvs.client.control import read_control
 from cvs.errors import StoreError
 from cvs.plan.sql import DeclaredView
@@ -60,9 +60,16 @@ def repair(
 def read_again(views: Views, *, seconds: float) -> dict[str, int]:
     """Let the running pipeline know what it missed of all its base tables; return how many rows of each."""
     serving = views.serving()
-    recipe, _ = recipe_of(views.session, serving.views_sql, names=serving.names, keyspaces=serving.keyspaces)
+    name = views.settings.feed.name
+    recipe, _ = recipe_of(
+        views.session,
+        serving.views_sql,
+        names=serving.names,
+        keyspaces=serving.keyspaces,
+        captured=not filled_by_others(name),
+    )
     with ExitStack() as closing:
-        feed = open_feed(views.settings.feed.name)
+        feed = open_feed(name)
         closing.callback(feed.close)
         stream = f"{STREAM}{serving.names.keyspace}"
         build = Build(views.session, feed, recipe.definitions, stream=stream)

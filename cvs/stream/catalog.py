@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from cvs.capture.changes import Column, ColumnKind, TableDefinition, UserType
-from cvs.errors import SpecificationError
 from cvs.store.session import CassandraSession
 
+OURS = "cvs "  # so begin the comments of all tables that cvs makes
 _KINDS = {
     "partition_key": ColumnKind.PARTITION_KEY,
     "clustering": ColumnKind.CLUSTERING,
@@ -14,16 +14,23 @@ _KINDS = {
 }
 
 
-def definitions(session: CassandraSession, keyspaces: Iterable[str]) -> dict[str, TableDefinition]:
-    """Return the tables of some keyspaces, by full name; counters cannot be followed and are not among them."""
+def definitions(
+    session: CassandraSession, keyspaces: Iterable[str], *, captured: bool = True
+) -> dict[str, TableDefinition]:
+    """Return the captured tables of some keyspaces, by full name; else all of them that are not ours.
+
+    Counters cannot be followed, and are not among them.
+    """
     found = {}
     for keyspace in sorted(set(keyspaces)):
         types = _user_types(session, keyspace)
         rows = session.execute(
-            "SELECT table_name, id, flags FROM system_schema.tables WHERE keyspace_name = ?", (keyspace,)
+            "SELECT table_name, id, cdc, comment, flags FROM system_schema.tables WHERE keyspace_name = ?",
+            (keyspace,),
         )
-        for name, identity, flags in rows:
-            if "counter" in (flags or ()):  # their log holds no values
+        for name, identity, cdc, comment, flags in rows:
+            followed = cdc if captured else not (comment or "").startswith(OURS)
+            if not followed or "counter" in (flags or ()):  # a counter's log holds no values
                 continue
             found[f"{keyspace}.{name}"] = TableDefinition(
                 id=str(identity),
@@ -33,23 +40,6 @@ def definitions(session: CassandraSession, keyspaces: Iterable[str]) -> dict[str
                 user_types=types,
             )
     return found
-
-
-def require_captured(session: CassandraSession, tables: Iterable[str]) -> None:
-    """Refuse base tables whose changes no commit log offers."""
-    for table in tables:
-        keyspace, name = table.split(".", 1)
-        (row,) = session.execute(
-            "SELECT cdc FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?",
-            (keyspace, name),
-        )
-        if not row[0]:
-            raise SpecificationError(
-                "this base table is not captured: it has cdc = false",
-                where=table,
-                next_step="`cvs apply` your views again, which switches it on; what was written meanwhile is "
-                "missed: `cvs rebuild` them",
-            )
 
 
 def _columns(session: CassandraSession, keyspace: str, name: str) -> tuple[Column, ...]:

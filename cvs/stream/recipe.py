@@ -111,9 +111,10 @@ def recipe_of(
     *,
     names: Names,
     keyspaces: tuple[str, ...],
+    captured: bool = True,
 ) -> tuple[Recipe, tuple[DeclaredView, ...]]:
-    """Read the schema, parse the views, plan them."""
-    known = definitions(session, keyspaces)
+    """Read the schema, parse the views, plan them; `captured`: their changes come from commit logs."""
+    known = definitions(session, keyspaces, captured=captured)
     tables: dict[str, BaseTable] = {name: base_table(it) for name, it in known.items()}
     views = parse_views(views_sql, tables)
     if not views:

@@ -57,10 +57,11 @@ def recorded(
     views_sql: str,
     keyspaces: tuple[str, ...],
     names: Names,
+    captured: bool = True,
     last: int = 0,
 ) -> Recorded:
     """Read DELTA and the files of an incarnation; return what they tell of the last base changes, 0: of all."""
-    recipe, declared = recipe_of(session, views_sql, names=names, keyspaces=keyspaces)
+    recipe, declared = recipe_of(session, views_sql, names=names, keyspaces=keyspaces, captured=captured)
     images = images_of(recipe.program(), recipe.door(session))
     ran = [it for it in epochs(logs) if it.incarnation == names.incarnation]
     return history_of(declared, recipe.plan.bases, ran, images, run=f"{names.keyspace}, recorded", last=last)

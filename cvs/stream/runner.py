@@ -22,7 +22,6 @@ from cvs.errors import SpecificationError
 from cvs.programs.stage_bucket import ALL_RULES, Rules
 from cvs.store.outcomes import UNANSWERED
 from cvs.store.session import CassandraSession, ClusterAddress
-from cvs.stream.catalog import require_captured
 from cvs.stream.pipeline import Pipeline
 from cvs.stream.recipe import recipe_of
 from cvs.stream.recording import EpochLog
@@ -151,9 +150,13 @@ class _Ask:
 
 def _pipeline(settings: RunSettings, life: Life, session: CassandraSession, feed: Feed) -> Pipeline:
     names = Names(keyspace=settings.state_keyspace, incarnation=life.incarnation)
-    recipe, _ = recipe_of(session, life.views_sql, names=names, keyspaces=settings.base_keyspaces)
-    if not filled_by_others(settings.feed):
-        require_captured(session, (base.name for base in recipe.plan.bases))
+    recipe, _ = recipe_of(
+        session,
+        life.views_sql,
+        names=names,
+        keyspaces=settings.base_keyspaces,
+        captured=not filled_by_others(settings.feed),
+    )
     create(session, recipe.plan, names, replication=settings.replication)
     pipeline = Pipeline(
         recipe=recipe,
