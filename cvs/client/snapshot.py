@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cassandra import InvalidRequest
+from cassandra import InvalidRequest, ReadFailure
 
 from cvs.client.control import read_control
 from cvs.errors import SpecificationError, StoreError
@@ -25,6 +25,7 @@ from cvs.programs.stage_publish import PublishCompute
 from cvs.programs.stage_snapshot import MovedOnError, SnapshotReader
 from cvs.programs.stage_zone import ZoneCompute
 from cvs.store.session import CassandraSession
+from cvs.store.slices import given_up, middle
 
 ATTEMPTS = 40
 PAUSE_SECONDS = 0.02
@@ -200,6 +201,15 @@ class ViewReader:
             return self._session.execute(statement, values)
         except InvalidRequest as gone:  # because another incarnation took over and this one's tables went
             raise MovedOnError from gone
+        except ReadFailure as failure:
+            if not given_up(failure) or len(values) < 3:
+                raise
+            bucket, low, high = values
+            between = middle(low, high)
+        return [
+            *self._read(statement, (bucket, low, between)),
+            *self._read(statement, (bucket, between, high)),
+        ]
 
 
 def _types(publication: Publication) -> dict[str, CqlType]:

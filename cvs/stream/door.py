@@ -29,6 +29,7 @@ from cvs.programs.stage_delta import PutImages, ReadImages
 from cvs.programs.stage_publish import PutRows
 from cvs.store.outcomes import outcome_of_error
 from cvs.store.session import CassandraSession
+from cvs.store.slices import given_up, middle
 
 IN_FLIGHT = 64
 KEYS_A_READ = 400
@@ -44,6 +45,8 @@ SIGNATURE = "incarnation, epoch, chunk, last"
 READ = f"SELECT {SIGNATURE}, row, stored FROM"
 
 Statement = tuple[Any, Any]
+Read = tuple[str, Values, int]
+"""A statement, its values, and the consistency it is read at; of three values the last two bound a slice."""
 Check = Callable[[], None]
 
 
@@ -115,7 +118,7 @@ class CassandraDoor:
     def _read_buckets(self, requests: list[ReadBucket]) -> list[BucketRead]:
         found: list[list[Any]] = [[] for _ in requests]
         reads = [(index, read) for index, request in enumerate(requests) for read in self._reads(request)]
-        for (index, _), rows in zip(reads, self._repeated([read for _, read in reads]), strict=True):
+        for (index, _), rows in zip(reads, self._answered([read for _, read in reads]), strict=True):
             found[index].extend(rows)
         answers = []
         for request, rows in zip(requests, found, strict=True):
@@ -131,19 +134,29 @@ class CassandraDoor:
             answers.append(_bucket(rows))
         return answers
 
-    def _reads(self, request: ReadBucket) -> Iterable[Statement]:
+    def _reads(self, request: ReadBucket) -> Iterable[Read]:
         table = f"{self._keyspace}.{request.table}"
         level = self._session.serial if request.serial else ConsistencyLevel.QUORUM
         if request.everything:
-            yield self._bound(f"{READ} {table} WHERE bucket = ?", (request.bucket,), level)
+            yield f"{READ} {table} WHERE bucket = ?", (request.bucket,), level
             return
         keys = [SENTINEL, *request.keys]
         for start in range(0, len(keys), KEYS_A_READ):
             part = keys[start : start + KEYS_A_READ]
-            yield self._bound(f"{READ} {table} WHERE bucket = ? AND row IN ?", (request.bucket, part), level)
+            yield f"{READ} {table} WHERE bucket = ? AND row IN ?", (request.bucket, part), level
         for prefix in request.prefixes:
             text = f"{READ} {table} WHERE bucket = ? AND row >= ? AND row < ?"
-            yield self._bound(text, (request.bucket, prefix, beyond(prefix)), level)
+            yield text, (request.bucket, prefix, beyond(prefix)), level
+
+    def _answered(self, reads: list[Read]) -> list[Any]:
+        """Carry reads out; a slice in which a replica met too much that is deleted is read in halves."""
+        answers = self._repeated([self._bound(*read) for read in reads], halved=True)
+        for index, answer in enumerate(answers):
+            if given_up(answer):
+                answers[index] = [
+                    row for half in self._answered(_halves(reads[index], answer)) for row in half
+                ]
+        return answers
 
     def _set(self, request: SetBucket) -> Statement:
         self._session.check_serial(self._keyspace, request.table)
@@ -242,8 +255,11 @@ class CassandraDoor:
         )
         return [_rows_of(it.result_or_exc) for it in done]
 
-    def _repeated(self, statements: Iterable[Statement]) -> list[Any]:
-        """Send reads and puts until each is answered: both mean the same however often they are sent."""
+    def _repeated(self, statements: Iterable[Statement], *, halved: bool = False) -> list[Any]:
+        """Send reads and puts until each is answered: both mean the same however often they are sent.
+
+        `halved`: who asks reads in halves what a replica gave up, so that is an answer.
+        """
         sent = _Sent()
         answers = self._all(sent.each(statements))
         if sent.failure is not None:
@@ -255,7 +271,7 @@ class CassandraDoor:
                 answer = answers[index]
                 if isinstance(answer, InvalidRequest | Unauthorized):
                     raise StoreError(f"the cluster refuses a statement: {answer}") from answer
-                if isinstance(answer, Exception):
+                if isinstance(answer, Exception) and not (halved and given_up(answer)):
                     again.append(index)
                     failure = answer
             if not again:
@@ -286,6 +302,16 @@ class _Sent:
                 yield statement
         except Exception as failure:  # noqa: BLE001 -- because the driver's thread that asks would swallow it
             self.failure = failure
+
+
+def _halves(read: Read, failure: Exception) -> list[Read]:
+    """Cut a slice in two."""
+    text, values, level = read
+    if len(values) < 3:
+        raise StoreError(f"the cluster refuses to read a few rows by their keys: {failure}") from failure
+    bucket, low, high = values
+    between = middle(low, high)
+    return [(text, (bucket, low, between), level), (text, (bucket, between, high), level)]
 
 
 def _size(request: Any) -> int:

@@ -1,6 +1,6 @@
 """The pipeline from a feed to published tables on real Cassandra, restarted wherever it stands."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,14 @@ class Shop:
 
     def write(self, identity: int, city: str | None, total: int = 0) -> None:
         """Append one insert (or delete) to the feed, as a tail would."""
+        self.write_all([(identity, city, total)])
+
+    def write_all(self, rows: Iterable[tuple[int, str | None, int]]) -> None:
+        """Append many at once."""
+        changes = [self._change(*row) for row in rows]
+        self.feed.append("node", changes, source=Source(), clock=self.clock)
+
+    def _change(self, identity: int, city: str | None, total: int) -> Change:
         self.clock += 1_000_000
         parts: dict[str, Any] = {"deletion": Deletion(self.clock, 1)}
         if city is not None:
@@ -59,8 +67,7 @@ class Shop:
             parts = {"liveness": Liveness(self.clock), "cells": cells}
         key = encode_cql("int", identity)
         assert key is not None
-        change = Change(kind=Kind.ROW, definition=self.reference, key=key, **parts)
-        self.feed.append("node", [change], source=Source(), clock=self.clock)
+        return Change(kind=Kind.ROW, definition=self.reference, key=key, **parts)
 
     def pipeline(self, **changes: Any) -> Pipeline:
         return Pipeline(recipe=replace(self.recipe, **changes), feed=self.feed, session=self.session)
