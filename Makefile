@@ -4,6 +4,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+unexport PYTHONDONTWRITEBYTECODE  # because every process of a test run would compile everything anew
 
 .PHONY: check lint test demo bench specs docs nightly format lock clean
 check: lint            ; @pytest -n 2 -m "not cluster and not spark and not slow" $(T)
