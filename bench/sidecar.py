@@ -1,29 +1,40 @@
-"""What operators wait for, measured: how fast `cvs verify` reads, what it keeps in memory, what it does to lag.
+"""What operators wait for and pay for, measured on one node beside a sidecar without Spark.
 
-    python bench/sidecar.py [--parts verify,lag] [--rows 100000] [--json]
+    python bench/sidecar.py [--parts verify,lag,costs,recording] [--rows 100000] [--rounds 5] [--json]
 
-One node. verify: the view's rows are put by hand, as a pipeline does, so that nothing differs and one round is
-measured, in a process of its own: a scan of the base table, its recomputation, and a scan of the published table.
-Rates count base rows. lag: from a write to the published row, one probe after the other, beside a running sidecar
-without Spark; alone, and while one verification of the large table follows the other.
+verify: the view's rows are put by hand, as a pipeline does, so that nothing differs and one round is measured, in a
+process of its own: a scan of the base table, its recomputation, and a scan of the published table. Rates count base
+rows. lag: from a write to the published row, one probe after the other, alone and beside one verification of the large
+table after the other, by turns. costs: what a base change costs the sidecar in processor time, feed and recording, for
+several numbers of views and sizes of rows; the first three make the formula of docker/OPERATE.md, the others check it.
+recording: the same backlog with and without a recording, by turns.
 """
 
 import argparse
 import json
 import os
+import random
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from cassandra.concurrent import execute_concurrent_with_args
 
+from cvs.capture.opening import open_feed
+from cvs.client.control import read_control
 from cvs.embedded.cluster import EmbeddedCluster
+from cvs.embedded.node import Node
+from cvs.errors import StoreError
 from cvs.sidecar.apply import carry_out, propose
+from cvs.sidecar.requests import Requests
 from cvs.sidecar.settings import settings_from
 from cvs.sidecar.views import Views, cluster_address, opened_views
 from cvs.store.session import CassandraSession
@@ -96,8 +107,8 @@ def of_its_own(settings_file: Path, name: str, rows: int) -> dict[str, Any]:
     return found
 
 
-def probes(session: CassandraSession, seconds: float, first: int) -> dict[str, Any]:
-    """Write a row, wait until the view shows it, again; percentiles of the waits."""
+def probes(session: CassandraSession, seconds: float, first: int) -> list[float]:
+    """Write a row, wait until the view shows it, again; return the waits in milliseconds."""
     write = "INSERT INTO shop.live (id, region) VALUES (?, ?)"
     read = "SELECT id FROM seen.latest WHERE id = ?"
     delays: list[float] = []
@@ -110,40 +121,205 @@ def probes(session: CassandraSession, seconds: float, first: int) -> dict[str, A
             time.sleep(0.005)
             assert time.monotonic() - began < 60, "the view does not follow"
         delays.append((time.monotonic() - began) * 1000)
-    delays.sort()
+    return delays
+
+
+def percentiles(rounds: list[list[float]]) -> dict[str, Any]:
+    """Tell of all waits together, and how the rounds differ."""
+    every = sorted(delay for one in rounds for delay in one)
+    tails = sorted(sorted(one)[len(one) * 99 // 100] for one in rounds)
     return {
-        "probes": len(delays),
-        "p50_ms": round(delays[len(delays) // 2]),
-        "p99_ms": round(delays[len(delays) * 99 // 100]),
+        "probes": len(every),
+        "p50_ms": round(every[len(every) // 2]),
+        "p99_ms": round(every[len(every) * 99 // 100]),
+        "p99_ms of rounds": [round(tail) for tail in tails],
     }
 
 
-def lag(session: CassandraSession, settings_file: Path, rows: int) -> dict[str, Any]:
-    environment = {**os.environ, "CVS_SPARK_MASTER": "", "CVS_HTTP_PORT": "0"}
+@contextmanager
+def sidecar(settings_file: Path, **environment: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """A sidecar beside the node."""
+    own = {**os.environ, "CVS_SPARK_MASTER": "", "CVS_HTTP_PORT": "0", **environment}
     cvs = [sys.executable, "-m", "cvs", "run", "--settings", str(settings_file)]
-    with subprocess.Popen(
-        cvs, env=environment, cwd=settings_file.parent, stderr=subprocess.DEVNULL
-    ) as sidecar:
+    with subprocess.Popen(cvs, env=own, cwd=settings_file.parent, stderr=subprocess.DEVNULL) as running:
         try:
-            probes(session, 1, 0)
-            alone = probes(session, 20, 1000)
-            stop, rates = threading.Event(), []
+            yield running
+        finally:
+            running.terminate()
 
-            def verify() -> None:
+
+def lag(session: CassandraSession, settings_file: Path, rows: int, rounds: int) -> dict[str, Any]:
+    """Probe alone and beside verifications, by turns."""
+    alone: list[list[float]] = []
+    beside: list[list[float]] = []
+    rates: list[int] = []
+    with sidecar(settings_file):
+        probes(session, 2, 0)
+        for number in range(1, rounds + 1):
+            alone.append(probes(session, 10, number * 100_000))
+            stop = threading.Event()
+
+            def verify(stop: threading.Event = stop) -> None:
                 while not stop.is_set():
                     rates.append(of_its_own(settings_file, "by_region", rows)["base_rows_a_second"])
 
             thread = threading.Thread(target=verify)
             thread.start()
-            beside = probes(session, 20, 2000)
+            beside.append(probes(session, 10, number * 100_000 + 50_000))
             stop.set()
             thread.join()
-        finally:
-            sidecar.terminate()
-    return {"alone": alone, "beside verify": beside, "verify, base_rows_a_second": rates}
+    return {
+        "alone": percentiles(alone),
+        "beside verify": percentiles(beside),
+        "verify, base_rows_a_second": sorted(rates),
+    }
 
 
 LIVE = "CREATE MATERIALIZED VIEW seen.latest AS SELECT id, region FROM shop.live;"
+
+
+CHANGES = 10_000
+CONFIGURATIONS = {  # views, bytes of a note
+    "one view, short rows": (1, 10),
+    "three views, short rows": (3, 10),
+    "one view, long rows": (1, 400),
+    "check: five views, middling rows": (5, 150),
+    "check: two views, longer rows": (2, 800),
+}
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def of_views(space: str, count: int) -> str:
+    """Declare so many views of one base table: groups and selections by turns."""
+    shapes = (
+        "SELECT region, COUNT(*) AS n, SUM(amount) AS total FROM {0}.items GROUP BY region",
+        "SELECT id, region, note FROM {0}.items WHERE amount >= 500",
+    )
+    return "".join(
+        f"CREATE MATERIALIZED VIEW {space}_seen.v{n} TBLPROPERTIES ('cvs.level' = 'strong') AS "
+        f"{shapes[n % 2].format(space)};\n"
+        for n in range(count)
+    )
+
+
+def processor_seconds(process: "subprocess.Popen[bytes]") -> float:
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICK
+
+
+def size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) if folder.exists() else 0
+
+
+class Kept:
+    """A pipeline of its own over a base table of its own; the feed is shared, since one capture deletes segments."""
+
+    def __init__(self, session: CassandraSession, node: Node, folder: Path, *, views: int, note: int) -> None:
+        self.session, self.note = session, note
+        self.space = f"c{views}_{note}"
+        self.folder = folder / self.space
+        self.folder.mkdir()
+        self.feed = folder / "feed of costs"
+        self.file = self.folder / "cvs.toml"
+        self.file.write_text(
+            f'[cluster]\ncontact_points = ["{node.address}"]\nport = {node.native_port}\n'
+            f'[views]\nstate_keyspace = "{self.space}_state"\npublished_keyspace = "{self.space}_seen"\n'
+            f'[capture]\ncdc_raw = "{node.cdc_raw}"\n[feed]\nname = "{self.feed}"\n'
+        )
+        self.settings = settings_from(self.file.read_text(), {}, where="")
+        session.define(f"CREATE KEYSPACE {self.space} {REPLICATED}")
+        session.define(
+            f"CREATE TABLE {self.space}.items (id int PRIMARY KEY, region text, amount int, note text)"
+        )
+        opened = Views(session=session, settings=self.settings)
+        carry_out(opened, propose(opened, of_views(self.space, views)))
+
+    def backlog(self, turn: int, **environment: str) -> dict[str, float]:
+        """Let changes wait, then let a sidecar take them; return what that cost a change."""
+        requests = Requests(self.session, keyspace=self.settings.views.state_keyspace)
+        with sidecar(self.file, **environment) as running:
+            self._shown(time.time_ns() // 1000)
+            requests.pause_all(paused=True)
+            requests.wait_idle(seconds=60)
+            feed, recorded = size(self.feed), size(self.folder / "runs")
+            spent = processor_seconds(running)
+            self._write(turn)
+            self._captured(time.time_ns() // 1000)
+            feed = size(self.feed) - feed
+            captured = processor_seconds(running)
+            began = time.monotonic()
+            requests.pause_all(paused=False)
+            self._shown(time.time_ns() // 1000)
+            seconds = time.monotonic() - began
+            ended = processor_seconds(running)
+            memory = Path(f"/proc/{running.pid}/status").read_text().split("VmHWM:")[1].split()[0]
+        return {
+            "capture_us": (captured - spent) / CHANGES * 1e6,
+            "epochs_us": (ended - captured) / CHANGES * 1e6,
+            "changes_a_second": CHANGES / seconds,
+            "feed_bytes": feed / CHANGES,
+            "recording_bytes": (size(self.folder / "runs") - recorded) / CHANGES,
+            "peak_mb": int(memory) / 1024,
+        }
+
+    def _write(self, turn: int) -> None:
+        insert = self.session.prepared(
+            f"INSERT INTO {self.space}.items (id, region, amount, note) VALUES (?, ?, ?, ?)"
+        )
+        chance = random.Random(turn)
+        values = (
+            (n % 8000, f"r{n % 100}", chance.randrange(1000), chance.randbytes(self.note // 2).hex())
+            for n in range(CHANGES)
+        )
+        execute_concurrent_with_args(self.session.driver, insert, values, concurrency=64)
+
+    def _captured(self, moment: int) -> None:
+        feed = open_feed(str(self.feed))
+        end = time.monotonic() + 60
+        while min((feed.head(it).clock for it in feed.streams()), default=0) < moment:
+            assert time.monotonic() < end, "the capture does not follow"
+            time.sleep(0.05)
+        feed.close()
+
+    def _shown(self, moment: int) -> None:
+        end = time.monotonic() + 120
+        while True:
+            with suppress(StoreError):
+                control = read_control(self.session, self.settings.views.state_keyspace)
+                if control.committed_watermark > moment:
+                    return
+            assert time.monotonic() < end, "the views do not follow"
+            time.sleep(0.02)
+
+
+def medians(rounds: list[dict[str, float]]) -> dict[str, str]:
+    """Return the median of each number, with its range."""
+    return {
+        name: f"{statistics.median(values):,.0f} ({min(values):,.0f}-{max(values):,.0f})"
+        for name in rounds[0]
+        if (values := [one[name] for one in rounds])
+    }
+
+
+def costs(session: CassandraSession, node: Node, folder: Path, rounds: int) -> dict[str, Any]:
+    """Measure each configuration in turn, again and again."""
+    found: dict[str, list[dict[str, float]]] = {}
+    kept = {name: Kept(session, node, folder, views=v, note=n) for name, (v, n) in CONFIGURATIONS.items()}
+    for turn in range(rounds):
+        for name, one in kept.items():
+            found.setdefault(name, []).append(one.backlog(turn))
+    return {name: medians(each) for name, each in found.items()}
+
+
+def recording(session: CassandraSession, node: Node, folder: Path, rounds: int) -> dict[str, Any]:
+    """Take the same backlog with and without a recording, by turns."""
+    kept = Kept(session, node, folder, views=2, note=10)
+    found: dict[str, list[dict[str, float]]] = {"recorded": [], "not recorded": []}
+    kept.backlog(0)
+    for turn in range(rounds):
+        for name in found:
+            found[name].append(kept.backlog(turn, CVS_RECORDING_ENABLED=str(name == "recorded").lower()))
+    return {name: medians(each) for name, each in found.items()}
 
 
 def measured(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -162,15 +338,20 @@ def measured(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         session.define(f"CREATE KEYSPACE shop {REPLICATED}")
         if "lag" in options.parts:
             session.define("CREATE TABLE shop.live (id int PRIMARY KEY, region text)")
-        fill(session, options.rows)
-        carry_out(views, propose(views, VIEWS + (LIVE if "lag" in options.parts else "")))
-        show(session, options.rows)
+        if "verify" in options.parts or "lag" in options.parts:
+            fill(session, options.rows)
+            carry_out(views, propose(views, VIEWS + (LIVE if "lag" in options.parts else "")))
+            show(session, options.rows)
         if "verify" in options.parts:
-            for turn in ("first", "again"):
-                for name in ("by_region", "big"):
-                    results[f"verify {name}, {turn}"] = of_its_own(file, name, options.rows)
+            for name in ("by_region", "big"):
+                found = [of_its_own(file, name, options.rows) for _ in range(options.rounds)]
+                results[f"verify {name}"] = medians(found)
         if "lag" in options.parts:
-            results["lag"] = lag(session, file, options.rows)
+            results["lag"] = lag(session, file, options.rows, options.rounds)
+        if "costs" in options.parts:
+            results["costs"] = costs(session, node, folder, options.rounds)
+        if "recording" in options.parts:
+            results["recording"] = recording(session, node, folder, options.rounds)
         session.close()
     return results
 
@@ -180,7 +361,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--parts", default="verify", help="what to measure: verify, lag")
+    parser.add_argument("--parts", default="verify", help="what to measure: verify, lag, costs, recording")
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--settings", help="of a cluster that is there, for --verify")
     parser.add_argument("--verify", help="one view, in this process")
     parser.add_argument("--json", action="store_true")

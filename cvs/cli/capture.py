@@ -16,7 +16,9 @@ from cvs.sidecar.views import cluster_address
 
 
 @click.command(name="capture")
-@click.option("--feed", "name", required=True, help="A folder, or kafka://host:port/topic.")
+@click.option(
+    "--feed", "name", help="A folder, or kafka://host:port/topic; that of [feed] in the settings by default."
+)
 @click.option("--node", "address", default="127.0.0.1", show_default=True, help="CQL address of the node.")
 @click.option("--port", type=int, default=9042, show_default=True, help="CQL port of the node.")
 @settings_option
@@ -29,7 +31,7 @@ from cvs.sidecar.views import cluster_address
 @click.option("--last", is_flag=True, help="The node has left and is stopped: take the rest, end its stream.")
 @json_option
 def command(
-    name: str,
+    name: str | None,
     address: str,
     port: int,
     settings_file: str | None,
@@ -55,14 +57,16 @@ def command(
     \b
     Examples:
       cvs capture --node 127.0.0.1 --feed ./feed
+      cvs capture --node 10.0.0.1 --settings /etc/cvs/cvs.toml
       cvs capture --last --node 127.0.0.2 --cdc-raw /var/lib/cassandra/cdc_raw --stream HOST_ID --feed ./feed
     """
     if last and not (stream and cdc_raw):
         raise SpecificationError(
             "--last is about a node that cannot be asked", next_step="name its --stream and its --cdc-raw"
         )
-    feed = open_feed(name)
-    connection = NodeConnection(address, port, entry=cluster_address(read_settings(settings_file)))
+    settings = read_settings(settings_file)
+    feed = open_feed(name or settings.feed.name)
+    connection = NodeConnection(address, port, entry=cluster_address(settings))
     wanted = (lambda definition: definition.capture and definition.full_name in tables) if tables else None
     capture = Capture(
         connection, feed, stream=stream, folder=cdc_raw, eager=eager, delete=not keep, wanted=wanted

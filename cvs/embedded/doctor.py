@@ -7,7 +7,7 @@ from cvs.embedded.java import MEND, SUPPORTED, java
 from cvs.errors import MissingEnvironmentError
 from cvs.store.examination import Check, Examined, Finding, Grade
 
-SETS = {"cassandra": "`cvs node`", "connector": "Spark's way to Cassandra"}
+SETS = {"cassandra": "`cvs node`"}
 
 
 def right_java(_: Examined) -> Iterator[Finding]:

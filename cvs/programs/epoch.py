@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from cvs.errors import StoreError
 from cvs.model.outcome import OutcomeKind
 from cvs.model.signature import Signature
 from cvs.programs.delta import StaleDriverError
@@ -50,6 +51,10 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     )
     watermark_before: int = 0  # ... before it is in an older one
     plan: str = ""  # hash of plan and code: other code may not run the epoch (H4)
+    state: str = (
+        ""  # hash of what rows of state mean: whoever reads them otherwise may not go on; empty: not known
+    )
+    version: str = ""  # of the cvs that pinned it, for messages
     begun: int = (
         0  # microseconds: where the build's changes begin; what was truncated earlier, its scan did not see
     )
@@ -178,16 +183,40 @@ def _move(
     raise StaleDriverError("the control row did not answer a test-and-set")
 
 
-def check_ours(control: Control, *, incarnation: int, plan: str) -> None:
-    """Refuse to run an epoch pinned under other code, another plan or another incarnation (H4)."""
+class OtherCodeError(StoreError):
+    """An epoch that other code began, or state that was made under another plan: going on would write other things."""
+
+
+def check_ours(control: Control, *, incarnation: int, plan: str, state: str = "", version: str = "") -> None:
+    """Refuse to run an epoch pinned under other code, another plan or another incarnation (H4).
+
+    Between two epochs other code may go on, if rows of state mean the same to it.
+    """
     if control.signature.incarnation != incarnation:
         raise StaleDriverError(
             f"the pipeline is at incarnation {control.signature.incarnation}, this driver at {incarnation}"
         )
-    if control.pinned and control.pin.plan != plan:
-        raise StaleDriverError(
-            f"epoch {control.pin.epoch} is pinned for plan {control.pin.plan}, this driver has {plan}"
+    check_state(control, state=state, version=version)
+    pin = control.pin
+    if control.pinned and pin.plan != plan:
+        raise OtherCodeError(
+            f"epoch {pin.epoch} was begun by {_named(pin.version)} and not finished; {_named(version)} may not run it",
+            next_step="start what began it and end it with SIGTERM, which finishes the epoch; or cvs rebuild --all",
         )
+
+
+def check_state(control: Control, *, state: str, version: str) -> None:
+    """Refuse to go on with state whose rows mean something else to this code: it would misread them (H4)."""
+    pin = control.pin
+    if state and pin.state and pin.state != state:
+        raise OtherCodeError(
+            f"state was made by {_named(pin.version)} under another plan than {_named(version)} has for these views",
+            next_step="cvs rebuild --all: it is made anew, and readers see the views as they stand until it is",
+        )
+
+
+def _named(version: str) -> str:
+    return f"cvs {version}" if version else "another cvs"
 
 
 def next_pin(

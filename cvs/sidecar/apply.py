@@ -36,6 +36,7 @@ class Proposal:
     incarnation: int
     tables: tuple[str, ...]  # every table the incarnation uses
     filled: tuple[str, ...] = ()  # base tables with rows that are there already: they are read once
+    keyspaces: tuple[str, ...] = ()  # that would be made
     rebuilt: bool = False  # asked for, whether or not the views change
 
     @property
@@ -73,8 +74,9 @@ def propose(views: Views, text: str, *, prune: bool = False, rebuild: bool = Fal
     keyspaces = {names.keyspace, *(view.name.split(".", 1)[0] for view in wanted)}
     layouts = list(names.layouts(plan))
     metadata = views.session.driver.cluster.metadata.keyspaces
+    missing = sorted(keyspaces - {*metadata})
     definitions = [
-        *(keyspace_statement(name, views.settings) for name in sorted(keyspaces) if name not in metadata),
+        *(keyspace_statement(name, views.settings) for name in missing),
         *views.catalog.statements(),
         *(create_statement(layout) for layout in layouts),
     ]
@@ -90,6 +92,7 @@ def propose(views: Views, text: str, *, prune: bool = False, rebuild: bool = Fal
         removals=tuple(_dropped(name) for name in _outlived(views, names.incarnation, used)) if kept else (),
         incarnation=names.incarnation,
         tables=used,
+        keyspaces=tuple(missing),
         filled=tuple(base.name for base in plan.bases if _has_rows(views, base.name)),
         rebuilt=rebuild,
     )
@@ -142,6 +145,8 @@ def carry_out(views: Views, proposal: Proposal, *, whole_feed: bool = False) -> 
     for statement in proposal.definitions:
         session.define(statement)
     views.catalog.create()
+    for name in {*proposal.keyspaces} - {views.settings.views.state_keyspace}:
+        views.catalog.note_keyspace(name)
     plan = maintenance_plan(proposal.views, views.bases())
     names = Names(keyspace=views.settings.views.state_keyspace, incarnation=proposal.incarnation)
     for name in proposal.captured:
@@ -184,8 +189,26 @@ def uninstall_statements(views: Views) -> tuple[str, ...]:
     used = {name for life in views.catalog.lives().values() for name in life.tables}
     older = sorted(name for name in used - {*kept} if not name.startswith(own))
     published = [_dropped(name) for name in (*older, *reversed(kept))]
+    emptied = [f"DROP KEYSPACE IF EXISTS {quoted(name)}" for name in _ours_alone(views, {*older, *kept})]
     switched = [f"ALTER TABLE {_full(name)} WITH cdc = false" for name in views.catalog.captured()]
-    return (*published, *switched, f"DROP KEYSPACE IF EXISTS {quoted(views.settings.views.state_keyspace)}")
+    return (
+        *published,
+        *emptied,
+        *switched,
+        f"DROP KEYSPACE IF EXISTS {quoted(views.settings.views.state_keyspace)}",
+    )
+
+
+def _ours_alone(views: Views, published: set[str]) -> list[str]:
+    """Return the keyspaces that we made and that nobody else put anything into."""
+    found = views.session.driver.cluster.metadata.keyspaces
+    made = [found[name] for name in views.catalog.keyspaces_made() if name in found]
+    return [
+        it.name
+        for it in made
+        if {f"{it.name}.{table}" for table in it.tables} <= published
+        and not (it.user_types or it.functions or it.aggregates or it.views)
+    ]
 
 
 def keyspace_statement(name: str, settings: Settings) -> str:

@@ -14,7 +14,7 @@ from cvs.plan.sql import DeclaredView
 from cvs.sidecar.leadership import leader_statement
 from cvs.store.session import CassandraSession
 
-BOOKKEEPING_VERSION = 3
+BOOKKEEPING_VERSION = 4
 
 VIEW_COLUMNS = "name text PRIMARY KEY, position int, statement text, level text, paused boolean"
 
@@ -97,6 +97,7 @@ class Catalog:
         self._keyspace = keyspace
         self._lives = f"{quoted(keyspace)}.catalog_lives"
         self._audits = f"{quoted(keyspace)}.catalog_audits"
+        self._keyspaces = f"{quoted(keyspace)}.catalog_keyspaces"
 
     def statements(self) -> list[str]:
         """Return the definitions of the bookkeeping tables."""
@@ -108,6 +109,7 @@ class Catalog:
             f"CREATE TABLE IF NOT EXISTS {self._requests} (name text PRIMARY KEY, kind text, write_time bigint)",
             f"CREATE TABLE IF NOT EXISTS {self._lives} ({LIFE_COLUMNS})",
             f"CREATE TABLE IF NOT EXISTS {self._audits} ({AUDIT_COLUMNS})",
+            f"CREATE TABLE IF NOT EXISTS {self._keyspaces} (name text PRIMARY KEY)",
         ]
 
     def check(self) -> int:
@@ -168,7 +170,7 @@ class Catalog:
 
     def audits(self, incarnation: int) -> dict[str, str]:
         """Return the level that each view of an incarnation was last proved to have; no table: none was."""
-        if "catalog_audits" not in self._session.driver.cluster.metadata.keyspaces[self._keyspace].tables:
+        if not self._has("catalog_audits"):
             return {}
         rows = self._session.execute(f"SELECT name, incarnation, level FROM {self._audits}")
         return {name: level for name, of, level in rows if of == incarnation}
@@ -182,7 +184,7 @@ class Catalog:
 
     def lives(self) -> dict[int, CatalogLife]:
         """Return the incarnations that have tables, oldest first; none where an older cvs wrote the catalog."""
-        if "catalog_lives" not in self._session.driver.cluster.metadata.keyspaces[self._keyspace].tables:
+        if not self._has("catalog_lives"):
             return {}
         rows = self._session.execute(f"SELECT incarnation, views, tables FROM {self._lives}")
         return {
@@ -220,6 +222,19 @@ class Catalog:
         """Remember that we switched `cdc` on for a base table."""
         self._session.execute(f"INSERT INTO {self._captured} (name) VALUES (?)", (table,))
 
+    def keyspaces_made(self) -> list[str]:
+        """Return the keyspaces that we made for published tables; none where an older cvs made them."""
+        if not self._has("catalog_keyspaces"):
+            return []
+        return sorted(row[0] for row in self._session.execute(f"SELECT name FROM {self._keyspaces}"))
+
+    def note_keyspace(self, name: str) -> None:
+        """Remember that we made a keyspace."""
+        self._session.execute(f"INSERT INTO {self._keyspaces} (name) VALUES (?)", (name,))
+
+    def _has(self, table: str) -> bool:
+        return table in self._session.driver.cluster.metadata.keyspaces[self._keyspace].tables
+
 
 def _note_life(catalog: Catalog) -> None:
     """Version 1 knew one incarnation and did not list what it has: its tables are those that are there."""
@@ -232,8 +247,8 @@ def _note_life(catalog: Catalog) -> None:
 
 
 def _nothing(_catalog: Catalog) -> None:
-    """Version 3 has the table of audits, and nothing to put into it."""
+    """Version 3 has the table of audits, version 4 that of keyspaces, and nothing is known to put into them."""
 
 
-MIGRATIONS: dict[int, Callable[[Catalog], None]] = {1: _note_life, 2: _nothing}
+MIGRATIONS: dict[int, Callable[[Catalog], None]] = {1: _note_life, 2: _nothing, 3: _nothing}
 """From version n to n + 1, beyond making the tables that are new."""

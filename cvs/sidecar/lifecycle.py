@@ -32,6 +32,7 @@ from cvs.stream.pipeline import Pipeline
 from cvs.stream.runner import Life, RunSettings, end_on_signals, run
 
 Alter = Callable[[RunSettings], RunSettings]
+NOT_APPLIED = "no view is applied yet, next: cvs apply views.sql"
 
 
 def serve(settings: Settings, *, log: Any, alter: Alter = lambda it: it) -> None:
@@ -41,15 +42,19 @@ def serve(settings: Settings, *, log: Any, alter: Alter = lambda it: it) -> None
         session = CassandraSession(cluster_address(settings))
         closing.callback(session.close)
         views = Views(session=session, settings=settings)
-        declared = _declared(views)
-        views.catalog.create()
+        _ = session.driver  # so that a cluster that cannot be reached is said before anything else
         board = StatusBoard(settings.views.state_keyspace, started_at=time.time())
-        watcher = BoardWatcher(board=board, views=_watched(views, declared))
-        watcher.stands_by(_committed(session, settings))
         server = _start_server(settings, board)
         if server is not None:
             closing.callback(server.stop)
             log.info("status page", url=f"http://{settings.http.host}:{server.port}/")
+        declared = wait_applied(views, board, ended=ended, log=log)
+        if not declared:
+            log.info("ended")
+            return
+        views.catalog.create()
+        watcher = BoardWatcher(board=board, views=_watched(views, declared))
+        watcher.stands_by(_committed(session, settings))
         leadership = Leadership(
             session=session,
             keyspace=settings.views.state_keyspace,
@@ -75,11 +80,19 @@ def serve(settings: Settings, *, log: Any, alter: Alter = lambda it: it) -> None
     log.info("ended")
 
 
-def _declared(views: Views) -> tuple[DeclaredView, ...]:
-    declared = views.declared()
-    if not declared:
-        raise SpecificationError("no view is applied yet", next_step="cvs apply views.sql")
-    return declared
+def wait_applied(
+    views: Views, board: StatusBoard, *, ended: threading.Event, log: Any, seconds: float = 2.0
+) -> tuple[DeclaredView, ...]:
+    """Return the views that are applied, once there are some; none: told to end before."""
+    while not ended.is_set():
+        if declared := views.declared():
+            board.change(problems=())
+            return declared
+        if not board.status.problems:
+            board.change(problems=(NOT_APPLIED,))
+            log.info(NOT_APPLIED)
+        ended.wait(seconds)
+    return ()
 
 
 def _keep(
@@ -93,7 +106,11 @@ def _keep(
     ended: threading.Event,
 ) -> bool:
     """Keep the views that are applied now; return whether others were applied meanwhile."""
-    declared = _declared(views)
+    declared = views.declared()
+    if not declared:
+        raise SpecificationError(
+            "the views were taken away while they were kept", next_step="cvs apply views.sql"
+        )
     watcher.views = _watched(views, declared)
     _count_rows(watcher, log)
     settings = alter(_run_settings(views, declared))

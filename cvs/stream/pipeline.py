@@ -40,6 +40,7 @@ from cvs.stream.quarantine import put_quarantined
 from cvs.stream.recipe import Recipe
 from cvs.stream.retiring import renew_published, retire_rows
 from cvs.stream.tasks import publish_spread, run_spread
+from cvs.version import VERSION
 
 CHANGES_AN_EPOCH = 20_000
 """How much one epoch takes: what bounds a driver's memory whatever the input rate."""
@@ -85,6 +86,7 @@ class Pipeline:
     build: Build | None = None
     build_rows_a_second: int = 0
     wishes: Callable[[], Wishes] = Wishes
+    ending: bool = False  # what is pinned is finished, and no more is pinned
     seconds: dict[str, float] = field(default_factory=dict)
     seen: Mapping[str, Head] | None = None  # the streams, as they were last looked at
     _known: "_Known" = field(init=False)
@@ -254,7 +256,13 @@ class Pipeline:
         return self.build is not None and self.build.head.position < self.spread_from
 
     def _check(self, control: Control) -> None:
-        check_ours(control, incarnation=self.recipe.names.incarnation, plan=self.recipe.hash)
+        check_ours(
+            control,
+            incarnation=self.recipe.names.incarnation,
+            plan=self.recipe.hash,
+            state=self.recipe.state,
+            version=VERSION,
+        )
 
     def heads(self) -> dict[str, Head]:
         """Return the durable end of each stream this pipeline follows: the nodes', and its own build's."""
@@ -280,7 +288,7 @@ class Pipeline:
 
         `stopped`: base tables that the last epoch found nothing can follow any more.
         """
-        if self.wishes().halt:
+        if (self.wishes().halt or self.ending) and not stopped:
             return None
         begins = last.building and not last.until
         if begins and (self.build is None or not self.build.confirmed(self.heads())):
@@ -312,7 +320,14 @@ class Pipeline:
         self._last_pin = self.monotonic()
         names = self.recipe.names
         first = found.epoch == names.epoch_before + 1
-        return structs.replace(found, plan=self.recipe.hash, incarnation=names.incarnation, first=first)
+        return structs.replace(
+            found,
+            plan=self.recipe.hash,
+            state=self.recipe.state,
+            version=VERSION,
+            incarnation=names.incarnation,
+            first=first,
+        )
 
     def _took(self, what: str, started: float) -> None:
         self.seconds[what] = self.seconds.get(what, 0.0) + self.monotonic() - started

@@ -23,6 +23,8 @@ from cvs.stream.tables import Names
 from cvs.version import VERSION
 
 DELTA_BUCKETS = 64
+STATE_FORMAT = 1
+"""What rows of state and DELTA look like. Another number is other state: all views are built anew."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,11 +43,16 @@ class Recipe:
 
         A column that no view names is no part of it: it may be added in the middle of an epoch.
         """
+        identities = [self.definitions[base.name].id for base in self.plan.bases]
+        return _digest((self.state, identities, VERSION))
+
+    @cached_property
+    def state(self) -> str:
+        """Name what rows of state mean, whatever version wrote them: equal names may go on with each other's."""
         used = set(columns_in((self.plan.zones, self.plan.publications)))
-        bases = [(base, _read(base, used), self.definitions[base.name].id) for base in self.plan.bases]
-        kept = [(base.name, base.key, columns, identity) for base, columns, identity in bases]
+        kept = [(base.name, base.key, _read(base, used)) for base in self.plan.bases]
         return _digest(
-            (kept, self.plan.zones, self.plan.publications, self.delta_buckets, self.names, VERSION)
+            (STATE_FORMAT, kept, self.plan.zones, self.plan.publications, self.delta_buckets, self.names)
         )
 
     @cached_property

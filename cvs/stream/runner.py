@@ -11,22 +11,26 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cvs.capture.feed import Feed
 from cvs.capture.opening import filled_by_others, open_feed
-from cvs.errors import SpecificationError
+from cvs.client.control import read_control
+from cvs.errors import CvsError, SpecificationError, StoreError
+from cvs.programs.delta import StaleDriverError
+from cvs.programs.epoch import OtherCodeError, check_state
 from cvs.programs.stage_bucket import ALL_RULES, Rules
 from cvs.store.outcomes import UNANSWERED
 from cvs.store.session import CassandraSession, ClusterAddress
 from cvs.stream.pipeline import Pipeline
-from cvs.stream.recipe import recipe_of
+from cvs.stream.recipe import Recipe, recipe_of
 from cvs.stream.recording import EpochLog
 from cvs.stream.succession import Succession
 from cvs.stream.tables import Names, create
+from cvs.version import VERSION
 
 ASK_SECONDS = 2.0
 
@@ -70,14 +74,28 @@ class Driver:
     leads: Callable[[], bool] = lambda: True
     failure: Exception | None = None
     _led: bool = False
+    _finished: bool = False
+    _one: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self) -> bool:
         """Run one epoch if there is one to run; False: nothing to do."""
-        try:
-            return self._step()
-        except Exception as fault:
-            self.failure = fault  # because Spark would only hand out its text
-            raise
+        with self._one:
+            try:
+                return not self._finished and self._step()
+            except Exception as fault:
+                self.failure = fault  # because Spark would only hand out its text
+                raise
+
+    def finish(self) -> None:
+        """Wait for the epoch at hand, run what is pinned, and pin no more, so that any version may go on (H4)."""
+        with self._one:
+            self._finished = True
+            if self.failure is not None or not self._led or not self.leads():
+                return
+            try:
+                self.succession.finish()
+            except (StaleDriverError, CvsError, *UNANSWERED) as fault:
+                self.say(f"the epoch at hand is left to whoever leads next: {fault}")
 
     def _step(self) -> bool:
         if not self.leads():
@@ -126,6 +144,7 @@ def run(
             while not ended.is_set() and not ask():
                 if not driver():
                     ended.wait(0.01)
+            driver.finish()
     finally:
         succession.close()
         feed.close()
@@ -157,6 +176,7 @@ def _pipeline(settings: RunSettings, life: Life, session: CassandraSession, feed
         keyspaces=settings.base_keyspaces,
         captured=not filled_by_others(settings.feed),
     )
+    _refuse_other_state(session, recipe)
     create(session, recipe.plan, names, replication=settings.replication)
     pipeline = Pipeline(
         recipe=recipe,
@@ -171,6 +191,16 @@ def _pipeline(settings: RunSettings, life: Life, session: CassandraSession, feed
     return pipeline
 
 
+def _refuse_other_state(session: CassandraSession, recipe: Recipe) -> None:
+    """Look at what stands before any table is made beside it."""
+    try:
+        control = read_control(session, recipe.names.keyspace)
+    except StoreError:
+        return  # because nothing stands yet, or tables of long ago, which are refused by themselves
+    if control.signature.incarnation == recipe.names.incarnation:
+        check_state(control, state=recipe.state, version=VERSION)
+
+
 def _older(
     settings: RunSettings, made: Callable[[Life], Pipeline], say: Callable[[str], None]
 ) -> Pipeline | None:
@@ -179,7 +209,7 @@ def _older(
         return None
     try:
         return made(settings.older)
-    except SpecificationError as refusal:
+    except (SpecificationError, OtherCodeError) as refusal:
         say(f"incarnation {settings.older.incarnation} is not followed meanwhile: {refusal}")
         return None
 
@@ -215,6 +245,7 @@ def _under_spark(driver: Driver, master: str, ended: threading.Event, ask: _Ask)
         )
         while query.isActive and not ask() and not ended.wait(0.2):
             pass
+        driver.finish()  # before Spark's tasks are gone
         query.stop()
         failure = driver.failure or query.exception()
         session.stop()

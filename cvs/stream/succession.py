@@ -7,7 +7,11 @@ from typing import Any
 
 from cvs.errors import HistoryError
 from cvs.programs.delta import StaleDriverError
+from cvs.programs.epoch import OtherCodeError
 from cvs.stream.pipeline import Pipeline
+
+FINISHING_EPOCHS_MAX = 3
+"""The one at hand, and what it finds that must be pinned: a base table that nothing can follow any more."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,11 +51,22 @@ class Succession:
             return step(self.older, self.say)
         except (
             StaleDriverError,
+            OtherCodeError,
             HistoryError,
         ) as fault:  # what cannot go on must not keep the new one from its place
             self.say(f"no longer followed: {fault}")
             self.older = None
             return None
+
+    def finish(self) -> None:
+        """Run what is pinned and pin no more: who goes on from here may be of another version (H4)."""
+        for pipeline in (self.older, self.newest):
+            if pipeline is None:
+                continue
+            pipeline.ending = True
+            for _attempt in range(FINISHING_EPOCHS_MAX):
+                if pipeline.control is not None and pipeline.control.pinned:
+                    step(pipeline, self.say)
 
     def close(self) -> None:
         """End the scan's thread."""

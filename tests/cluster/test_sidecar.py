@@ -17,6 +17,7 @@ import pytest
 from cvs.client import open_views
 from cvs.embedded.node import Node
 from cvs.embedded.processes import end_with_owner
+from cvs.sidecar.lifecycle import NOT_APPLIED
 from cvs.store.session import CassandraSession, ClusterAddress
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -88,11 +89,13 @@ def wait_for(condition: Callable[[], bool], *, log: Path) -> None:
 
 
 def test_views_follow_the_base_from_apply_to_the_end(folder: Path, session: CassandraSession) -> None:
-    """Applied views become live, follow writes, verify right, show their status, and SIGTERM ends cleanly."""
-    applied = cvs(folder, "apply", "views.sql", "--yes")
-    assert applied.returncode == 0, applied.stdout + applied.stderr
+    """A sidecar waits for its first views; they become live, follow, verify right, and SIGTERM ends it cleanly."""
     sidecar = start(folder, "run.log")
     try:
+        wait_for(lambda: NOT_APPLIED in (folder / "run.log").read_text(), log=folder / "run.log")
+        assert NOT_APPLIED in cvs(folder, "status").stdout
+        applied = cvs(folder, "apply", "views.sql", "--yes")
+        assert applied.returncode == 0, applied.stdout + applied.stderr
         for row in ((1, "EU", 10), (2, "EU", 5), (3, "US", 7)):
             session.execute("INSERT INTO side.orders (id, region, amount) VALUES (?, ?, ?)", row)
         session.execute("DELETE FROM side.orders WHERE id = 2")
@@ -109,7 +112,14 @@ def test_views_follow_the_base_from_apply_to_the_end(folder: Path, session: Cass
         code = sidecar.wait(60)
     assert code == 0, (folder / "run.log").read_text()[-3000:]
     said = [json.loads(line) for line in (folder / "run.log").read_text().splitlines()]  # Spark's words too
-    assert [line["event"] for line in said] == ["status page", "captures", "leads", "ready", "ended"]
+    assert [line["event"] for line in said] == [
+        "status page",
+        NOT_APPLIED,
+        "captures",
+        "leads",
+        "ready",
+        "ended",
+    ]
     _judged_and_drawn(folder)
 
 

@@ -1,5 +1,6 @@
 """The deployment files fit each other and the code; no engine runs here, so they are read, not run."""
 
+import configparser
 import json
 import re
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from cvs.cli import group
+from cvs.errors import ExitCode
 from cvs.sidecar.metrics import METRICS
 from cvs.sidecar.settings import settings_from
 from tests.house.tidy import ROOT
@@ -17,6 +19,16 @@ from tests.house.tidy import ROOT
 DOCKER = ROOT / "docker"
 COMPOSE = yaml.safe_load((DOCKER / "compose.yaml").read_text())
 SERVICES = COMPOSE["services"]
+
+
+def unit(path: Path) -> configparser.ConfigParser:
+    found = configparser.ConfigParser(strict=False, interpolation=None)
+    found.optionxform = str  # type: ignore[assignment,method-assign]  # because systemd knows the case of its words
+    found.read(path)
+    return found
+
+
+UNITS = {path.name: unit(path) for path in DOCKER.glob("*.service")}
 
 
 def mounts(service: dict[str, list[str]]) -> list[tuple[str, str]]:
@@ -72,14 +84,13 @@ def test_environment_names_are_settings() -> None:
 
 
 def test_commands_of_the_images_exist() -> None:
-    """What the containers and the unit run are commands of cvs, with options that they have."""
-    unit = re.search(r"^ExecStart=\S+/cvs (.+)$", (DOCKER / "cvs.service").read_text(), flags=re.MULTILINE)
+    """What the containers and the units run are commands of cvs, with options that they have."""
     image = json.loads(
         re.findall(r"^CMD (\[.*\])$", (DOCKER / "Dockerfile").read_text(), flags=re.MULTILINE)[-1]
     )
-    assert unit is not None
+    assert len(UNITS) == 2
     lines = [
-        unit.group(1).split(),
+        *(unit["Service"]["ExecStart"].split()[1:] for unit in UNITS.values()),
         image,
         *(s["command"] for n, s in SERVICES.items() if n.startswith("capture")),
     ]
@@ -89,11 +100,41 @@ def test_commands_of_the_images_exist() -> None:
         assert command.make_context(name, list(arguments)).params
 
 
+@pytest.mark.parametrize("name", UNITS)
+def test_a_unit_ends_cvs_alone_and_finds_its_folders(name: str) -> None:
+    """SIGTERM to the Spark beside it would break the epoch that is to be finished; folders are made, not assumed."""
+    service = UNITS[name]["Service"]
+    assert service["WorkingDirectory"] == f"/var/lib/{service['StateDirectory']}"
+    assert "run" not in service["ExecStart"].split() or service["KillMode"] == "mixed"
+    assert service["RestartPreventExitStatus"] == str(int(ExitCode.USAGE))
+    text = (DOCKER / "cvs.toml").read_text()
+    assert service["ExecStart"].split("--settings ")[1].split()[0] == "/etc/cvs/cvs.toml"
+    assert settings_from(text, {}, where="").feed.name.startswith(service["WorkingDirectory"])
+
+
+def test_only_what_serves_a_status_page_is_asked_for_one() -> None:
+    """The image's own health check would call each capture unhealthy, and `up --wait` would fail."""
+    assert "9470/healthz" in (DOCKER / "Dockerfile").read_text()
+    for name, service in SERVICES.items():
+        if service["image"] == "cvs-sidecar":
+            assert (service.get("healthcheck") == {"disable": True}) == name.startswith("capture"), name
+
+
+def test_every_metric_that_may_alarm_has_a_rule() -> None:
+    """The rules that Prometheus loads are about metrics that exist, and about all of them."""
+    assert yaml.safe_load((DOCKER / "prometheus.yml").read_text())["rule_files"] == ["alarms.yml"]
+    (group_of_rules,) = yaml.safe_load((DOCKER / "alarms.yml").read_text())["groups"]
+    used = {name for rule in group_of_rules["rules"] for name in re.findall(r"cvs_[a-z_]+", rule["expr"])}
+    assert used == {m.name for m in METRICS}
+
+
 def test_every_copied_path_exists() -> None:
     """The Dockerfile copies files that the repository has."""
     for line in re.findall(r"^COPY (?!--)(.+)$", (DOCKER / "Dockerfile").read_text(), flags=re.MULTILINE):
         *sources, _target = line.split()
         assert [s for s in sources if not (ROOT / s).exists()] == []
+        kept = (DOCKER / "Dockerfile.dockerignore").read_text().split()
+        assert [s for s in sources if f"!{s.removeprefix('./')}" not in kept] == [], "left out of the build"
 
 
 def test_the_dashboard_draws_metrics_that_exist() -> None:
@@ -118,12 +159,17 @@ PAGES = {page.name: page.read_text() for page in DOCKER.glob("*.md")}
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_of_the_pages_exist(page: str) -> None:
     """Every command line of a page is taken by the command it names, every command in its text exists."""
-    for line in re.findall(r"^ {4}cvs ([^>#\n]+)", PAGES[page], flags=re.MULTILINE):
+    for line in re.findall(r"^ {4}(?:\S.* exec sidecar )?cvs ([^>#\n]+)", PAGES[page], flags=re.MULTILINE):
         name, *arguments = line.split()
         command = group.get_command(click.Context(group), name)
         assert command is not None, line
         assert command.make_context(name, list(arguments)).params
     named = set(re.findall(r"`cvs ([a-z]+)", PAGES[page]))
+    for option in re.findall(r"`cvs ([a-z]+ --[a-z-]+)", PAGES[page]):
+        name, flag = option.split()
+        found = group.get_command(click.Context(group), name)
+        assert found is not None
+        assert any(flag in it.opts for it in found.params), option
     assert named - set(group.list_commands(click.Context(group))) == set()
 
 

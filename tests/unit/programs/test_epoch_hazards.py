@@ -6,10 +6,23 @@ from dataclasses import replace
 import pytest
 
 from cvs.model.outcome import APPLIED, Outcome, OutcomeKind
+from cvs.model.signature import Signature
 from cvs.programs import stage_bucket
 from cvs.programs.delta import StaleDriverError
-from cvs.programs.epoch import Control, Deadline, Pin, check_ours, commit, next_pin, pin_next, read_control
-from cvs.programs.stage_bucket import ALL_RULES, Rules, SetBucket, drive
+from cvs.programs.epoch import (
+    PIN_ROW,
+    Control,
+    Deadline,
+    OtherCodeError,
+    Pin,
+    check_ours,
+    commit,
+    control_of,
+    next_pin,
+    pin_next,
+    read_control,
+)
+from cvs.programs.stage_bucket import ALL_RULES, BucketRead, Rules, SetBucket, StateRow, drive
 from tests.unit.programs.epoch_cases import CASES
 from tests.unit.programs.epoch_world import Driver, World
 
@@ -172,10 +185,50 @@ def test_other_code_may_not_run_a_pinned_epoch() -> None:
     control = drive(read_control(), world.door)
     pinned = drive(pin_next(control, Pin(epoch=1, first=True, plan="a")), world.door)
     check_ours(pinned, incarnation=1, plan="a")
-    with pytest.raises(StaleDriverError, match="pinned for plan a"):
+    with pytest.raises(OtherCodeError, match="epoch 1 was begun by another cvs"):
         check_ours(pinned, incarnation=1, plan="b")
     with pytest.raises(StaleDriverError, match="incarnation"):
         check_ours(pinned, incarnation=2, plan="a")
+
+
+def test_other_code_goes_on_between_two_epochs_if_state_means_the_same_to_it() -> None:
+    """An upgrade: what is pinned must be finished by what began it; what rests may be gone on with, or not."""
+    world = World(COUNTING, random.Random(0))
+    pin = Pin(epoch=1, first=True, plan="a", state="s", version="1.0")
+    pinned = drive(pin_next(drive(read_control(), world.door), pin), world.door)
+    drive(world.machine(pinned.pin), world.door)
+    with pytest.raises(OtherCodeError, match=r"begun by cvs 1\.0 and not finished; cvs 1\.1 may not run it"):
+        check_ours(pinned, incarnation=1, plan="b", state="s", version="1.1")
+    resting = drive(commit(pinned, None), world.door)
+    check_ours(resting, incarnation=1, plan="b", state="s", version="1.1")
+    with pytest.raises(OtherCodeError, match=r"made by cvs 1\.0 under another plan") as refusal:
+        check_ours(resting, incarnation=1, plan="b", state="t", version="1.1")
+    assert "cvs rebuild --all" in refusal.value.next_step
+
+
+BEFORE_STATE_WAS_NAMED = bytes.fromhex(
+    "de0010a5626567756e00a56275696c64a0a5636c6f636bce6553f101ac636c6f636b5f6265666f7265ce6553f100a565"
+    "706f636807a56669727374c2ab696e6361726e6174696f6e01a66c696674656481ab762e62795f726567696f6ecf0006"
+    "0a24181e4001a4706c616eb030313233343536373839616263646566aa71756172616e74696e6590a573696e636581a6"
+    "6e6f64652d6103a773746f7070656480a5756e74696c81a66e6f64652d6109a5766965777381ab762e62795f72656769"
+    "6f6ea6706175736564a977617465726d61726bcf00060a2418352360b077617465726d61726b5f6265666f7265cf0006"
+    "0a241825e120"
+)
+"""A pin as the code before wrote it, which knew neither `state` nor `version`."""
+
+
+def test_a_pin_of_the_format_before_is_gone_on_with() -> None:
+    """It says nothing of its state, so nothing is refused; everything else it said is kept."""
+    stored = StateRow(now=BEFORE_STATE_WAS_NAMED, epoch=6, alive=True)
+    control = control_of(BucketRead(signature=Signature(incarnation=1, version=7), rows={PIN_ROW: stored}))
+    pin = control.pin
+    assert (pin.epoch, pin.plan, pin.until, pin.views) == (
+        7,
+        "0123456789abcdef",
+        {"node-a": 9},
+        {"v.by_region": "paused"},
+    )
+    check_ours(control, incarnation=1, plan="b", state="s", version="1.1")
 
 
 def test_nothing_is_sent_after_the_deadline() -> None:

@@ -1,5 +1,6 @@
 """Incarnations in memory: views are built, shown when complete, and give way to newer ones; what breaks is said."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,12 +17,13 @@ from cvs.model.views import BaseTable
 from cvs.plan.maintenance import Choices, maintenance_plan
 from cvs.plan.sql import parse_views
 from cvs.programs.delta import ASSUMED, StaleDriverError
-from cvs.programs.epoch import BUILDING, CONTROL_TABLE, PIN_ROW, Pin, encode_pin
+from cvs.programs.epoch import BUILDING, CONTROL_TABLE, PIN_ROW, OtherCodeError, Pin, encode_pin, pin_next
 from cvs.programs.epoch_run import Quarantined
-from cvs.programs.stage_bucket import StateRow
+from cvs.programs.stage_bucket import StateRow, drive
 from cvs.programs.stage_memory import MemoryDoor
 from cvs.store.session import ClusterAddress
 from cvs.stream import pipeline as module
+from cvs.stream import recipe as recipes
 from cvs.stream.bases import base_table
 from cvs.stream.build import ALWAYS, PREFIX
 from cvs.stream.phases import Wishes
@@ -253,3 +255,73 @@ def test_what_truncation_breaks_is_said_and_nothing_else_stops(world: World) -> 
     assert pipeline.control.pin.views == {"shop.by_city": "broken"}
     assert pipeline.control.pin.stopped == {"shop.orders": "the table was truncated"}
     assert world.door.showing("shop.by_city") == {("Graz",): ("Graz", 5)}
+
+
+def pinned(world: World) -> Pipeline:
+    """Return a pipeline that serves and was left in the middle of an epoch."""
+    pipeline = world.pipeline(BY_CITY, 1)
+    pipeline.step()
+    world.beat()
+    pipeline.step()
+    world.scan(f"{PREFIX}1", {1: ("Graz", 5)}, at=1, done=True)
+    pipeline.drain(seconds=1e9)
+    world.write(2, "Linz", 7)
+    following = pipeline.next_pin(pipeline.control.pin) if pipeline.control else None
+    assert following is not None
+    pipeline.control = drive(pin_next(pipeline.control, following), pipeline.door)  # type: ignore[arg-type]
+    return pipeline
+
+
+def of_another_version(pipeline: Pipeline) -> Pipeline:
+    """Return the same pipeline in a process of its own, of an upgraded cvs."""
+    found = Pipeline(
+        recipe=replace(pipeline.recipe),
+        feed=pipeline.feed,
+        session=pipeline.session,
+        monotonic=pipeline.monotonic,
+    )
+    found.door = pipeline.door
+    return found
+
+
+def test_who_ends_leaves_nothing_half_done_so_another_version_goes_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is pinned is finished by what began it; then an upgrade needs no rebuild: state is what it was."""
+    old = pinned(world)
+    with monkeypatch.context() as upgraded:
+        upgraded.setattr(recipes, "VERSION", "another")
+        with pytest.raises(OtherCodeError, match="was begun by"):
+            of_another_version(old).start()
+    both = Succession(newest=old, older=None, say=lambda _: None)
+    both.finish()
+    world.write(3, "Wien", 1)
+    both.finish()
+    assert old.control is not None
+    assert (old.control.pinned, old.step()) == (False, None), "who ends begins nothing"
+    monkeypatch.setattr(recipes, "VERSION", "another")
+    of_another_version(old).drain(seconds=1e9)
+    assert world.door.showing("shop.by_city") == {
+        ("Graz",): ("Graz", 5),
+        ("Linz",): ("Linz", 7),
+        ("Wien",): ("Wien", 1),
+    }
+
+
+@pytest.mark.parametrize("how", ["paused", "ended"])
+def test_what_the_last_epoch_finds_out_is_pinned_all_the_same(world: World, how: str) -> None:
+    """A table that was truncated is said to be, however soon afterwards somebody pauses or ends the pipeline."""
+    pipeline = pinned(world)
+    world.feed.append(
+        "node", [Change(Kind.TRUNCATION, world.reference)], source=Source(), clock=world.time + 1
+    )
+    pipeline.step()
+    control = pipeline.control
+    assert control is not None
+    assert (control.pinned, control.pin.stopped) == (True, {}), "the truncation is in the epoch at hand"
+    if how == "paused":
+        pipeline.wishes = lambda: Wishes(halt=True)
+        pipeline.drain(seconds=1e9)
+    else:
+        Succession(newest=pipeline, older=None, say=lambda _: None).finish()
+    assert (pipeline.control.pinned, [*pipeline.control.pin.stopped]) == (False, ["shop.orders"])  # type: ignore[union-attr]
