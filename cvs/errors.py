@@ -91,3 +91,11 @@ class MissingEnvironmentError(CvsError):
     """The machine lacks what a command needs: Java, jars, a free port, disk space."""
 
     exit_code = ExitCode.ENVIRONMENT
+
+    @classmethod
+    def of_system(
+        cls, refusal: OSError, *, where: str = "", next_step: str = ""
+    ) -> "MissingEnvironmentError":
+        """Say what the system refused: a full disk, a file that may not be read; `where` if it does not say."""
+        what = f"the system refused: {refusal.strerror or refusal}"
+        return cls(what, where=str(refusal.filename or where), next_step=next_step)

@@ -65,9 +65,7 @@ def run(arguments: list[str] | None = None) -> int:
     except (
         OSError
     ) as refusal:  # a full disk, a file that may not be read: the machine's, whatever command met it
-        what = f"the system refused: {refusal.strerror or refusal}"
-        place = str(refusal.filename or _innermost_place(refusal))
-        print_error(MissingEnvironmentError(what, where=place))
+        print_error(MissingEnvironmentError.of_system(refusal, where=_innermost_place(refusal)))
         return ExitCode.ENVIRONMENT
     except MemoryError:
         print_error(MissingEnvironmentError("this needs more memory than there is"))

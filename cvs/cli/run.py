@@ -1,14 +1,17 @@
 """`cvs run`: the sidecar: keeps the applied views, serves the status page."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import click
 
 from cvs.cli.options import read_settings, settings_option
-from cvs.errors import CvsError, ExitCode
+from cvs.errors import CvsError, ExitCode, MissingEnvironmentError
 from cvs.programs.stage_bucket import ALL_RULES
 from cvs.sidecar.lifecycle import serve
 from cvs.sidecar.logs import logger
+from cvs.sidecar.settings import Settings
 from cvs.stream.runner import RunSettings
 
 
@@ -38,7 +41,7 @@ def command(settings_file: str | None, kill_at: int, stop_at: int, without_signa
 
     log = logger()
     try:
-        serve(read_settings(settings_file), log=log, alter=falling)
+        _serve(read_settings(settings_file), log, falling)
     except CvsError as refusal:
         log.error(refusal.what, where=refusal.where, next=refusal.next_step)  # noqa: TRY400 -- because it says all
         return refusal.exit_code
@@ -47,3 +50,13 @@ def command(settings_file: str | None, kill_at: int, stop_at: int, without_signa
         log.error(what, exc_info=True)
         return ExitCode.OUR_FAULT
     return ExitCode.MET
+
+
+def _serve(settings: Settings, log: Any, alter: Callable[[RunSettings], RunSettings]) -> None:
+    try:
+        serve(settings, log=log, alter=alter)
+    except OSError as refusal:  # the disk of a recording, of a feed: nothing is lost that was not captured
+        folders = f"{settings.feed.name} or {settings.recording.folder}"
+        raise MissingEnvironmentError.of_system(
+            refusal, where=folders, next_step="mend it and start again: everything goes on where it stands"
+        ) from refusal

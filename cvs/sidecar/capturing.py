@@ -94,6 +94,12 @@ class Capturing:
             self._give_up(fault)
 
     def _give_up(self, fault: Exception) -> None:
+        if isinstance(fault, OSError):
+            fault = MissingEnvironmentError.of_system(
+                fault,
+                where=f"feed {self.settings.feed.name}",
+                next_step="mend it and start again: capture goes on where the feed ends, while cdc_raw lasts",
+            )
         self.failure = fault
         what = fault.what if isinstance(fault, CvsError) else f"{type(fault).__name__}: {fault}"
         self.log.error("capture ended", what=what)

@@ -8,13 +8,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from cvs.client import open_views
+from cvs.embedded.disks import SmallDisk
+from cvs.embedded.namespaces import namespaces_work
 from cvs.embedded.node import Node
 from cvs.embedded.processes import end_with_owner
 from cvs.sidecar.lifecycle import NOT_APPLIED
@@ -69,10 +71,12 @@ def rows_of(session: CassandraSession) -> list[tuple[object, ...]]:
     return sorted(session.execute("SELECT region, orders, turnover FROM side_views.by_region"))
 
 
-def start(folder: Path, name: str, **environment: str) -> "subprocess.Popen[bytes]":
+def start(
+    folder: Path, name: str, *, inside: Sequence[str] = (), **environment: str
+) -> "subprocess.Popen[bytes]":
     with (folder / name).open("wb") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "cvs", "run"],
+            [*inside, sys.executable, "-m", "cvs", "run"],
             cwd=folder,
             stdout=log,
             stderr=log,
@@ -306,3 +310,36 @@ def paused_and_resumed(folder: Path, session: CassandraSession) -> None:
     assert all(row[0] != "PE" for row in rows_of(session))
     assert cvs(folder, "resume", "--all").returncode == 0
     wait_for(lambda: ("PE", 1, 3) in rows_of(session), log=folder / "repair.log")
+
+
+@pytest.mark.skipif(not namespaces_work(), reason="needs root to mount a small disk")
+def test_a_full_feed_disk_ends_the_sidecar_and_loses_nothing(
+    folder: Path, session: CassandraSession, tmp_path: Path
+) -> None:
+    """It says which disk; with room and a new start everything goes on."""
+    text = (folder / "cvs.toml").read_text().replace("side_", "full_")
+    (tmp_path / "feed").mkdir()
+    (tmp_path / "cvs.toml").write_text(text + f'[feed]\nname = "{tmp_path}/feed"\n')
+    (tmp_path / "views.sql").write_text(VIEWS.replace("side_views.by_region", "full_views.by_region"))
+    shown = "SELECT orders FROM full_views.by_region WHERE region = ?"
+    disk = SmallDisk.start(tmp_path / "feed", "2m")
+    try:
+        assert cvs(tmp_path, "apply", "views.sql", "--yes").returncode == 0
+        session.execute("INSERT INTO side.orders (id, region, amount) VALUES (901, 'FULL', 1)")
+        filling = start(tmp_path, "full.log", inside=disk.enter(), CVS_SPARK_MASTER="")
+        wait_for(lambda: session.execute(shown, ("FULL",)) == [(1,)], log=tmp_path / "full.log")
+        disk.fill()
+        session.execute("INSERT INTO side.orders (id, region, amount) VALUES (900, 'FULL', 1)")
+        assert filling.wait(60) == 5, (tmp_path / "full.log").read_text()[-3000:]
+        last = json.loads((tmp_path / "full.log").read_text().splitlines()[-1])
+        assert last["event"] == "the system refused: No space left on device"
+        assert (str(tmp_path / "feed") in last["where"], "start again" in last["next"]) == (True, True)
+        disk.free()
+        again = start(tmp_path, "again.log", inside=disk.enter(), CVS_SPARK_MASTER="")
+        wait_for(lambda: session.execute(shown, ("FULL",)) == [(2,)], log=tmp_path / "again.log")
+        assert cvs(tmp_path, "verify", "--wait", "1").returncode == 0
+        again.terminate()
+        assert again.wait(60) == 0
+        assert cvs(tmp_path, "uninstall", "--yes").returncode == 0
+    finally:
+        disk.holder.kill()

@@ -6,10 +6,11 @@ const byId = (id) => document.getElementById(id);
 let status = null;
 let chosen = null;
 
-function cell(row, text, className) {
+function cell(row, text, className, label) {
   const td = row.insertCell();
   td.textContent = text;
   if (className) td.className = className;
+  if (label) td.dataset.label = label;
   return td;
 }
 
@@ -27,11 +28,11 @@ function drawViews() {
     const below = view.audited_level && ORDER.indexOf(view.audited_level) < ORDER.indexOf(view.declared_level);
     cell(row, view.name);
     cell(row, view.state, "state state-" + view.state);
-    cell(row, view.declared_level);
-    cell(row, view.audited_level || "not yet", below ? "below" : "");
-    cell(row, Math.round(view.lag_ms).toLocaleString(), "number");
-    cell(row, view.row_count.toLocaleString(), "number");
-    cell(row, view.quarantined_count.toLocaleString(), "number");
+    cell(row, view.declared_level, "level", "declared");
+    cell(row, view.audited_level || "not yet", below ? "level below" : "level", "audited");
+    cell(row, Math.round(view.lag_ms).toLocaleString(), "number", "lag ms");
+    cell(row, view.row_count.toLocaleString(), "number", "rows");
+    cell(row, view.quarantined_count.toLocaleString(), "number", "quarantined");
     cell(row, view.problem);
     const choose = () => { chosen = view.name; drawPlan(); };
     row.onclick = choose;
@@ -99,10 +100,14 @@ function drawEpochs() {
 
 function draw() {
   byId("pipeline").textContent = status.pipeline;
+  document.body.classList.remove("silent");
+  byId("building").hidden = !status.building;
+  byId("building").querySelector("progress").value = status.build_part;
+  byId("building").querySelector("span").textContent = `a build goes on: ${status.building}`;
   const unwell = status.views.filter((v) => v.state === "broken" || v.state === "degraded").length;
   const fresh = status.watermark ? `shows what was written ${ago(Math.max(0, Date.now() / 1000 - status.watermark))} ago` : "nothing shown yet";
   byId("summary").textContent = `${status.leader ? "leads" : "stands by"} · epoch ${status.committed_epoch.toLocaleString()} · ` +
-    `${status.views.length} ${status.views.length === 1 ? "view" : "views"}, ${unwell ? unwell + " to look after" : "all well"} · ` +
+    `${status.views.length} ${status.views.length === 1 ? "view" : "views"}, ${unwell ? unwell + " to look after" : status.views.length ? "all well" : "none applied yet"} · ` +
     `${fresh} · ${status.queued_change_count.toLocaleString()} changes wait`;
   document.title = unwell || status.problems.length ? `▲ cvs ${status.pipeline}` : `cvs ${status.pipeline}`;
   const problems = byId("problems");
@@ -123,7 +128,9 @@ async function refresh() {
     status = await (await fetch("status.json")).json();
     draw();
   } catch {
-    byId("summary").textContent = "the sidecar does not answer";
+    byId("summary").textContent = "the sidecar does not answer: what is below is old";
+    document.title = "✖ cvs does not answer";
+    document.body.classList.add("silent");
   }
   setTimeout(refresh, 2000);
 }

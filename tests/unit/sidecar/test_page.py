@@ -76,6 +76,7 @@ def test_an_operator_sees_views_lag_rate_plan_epochs_and_problems(
         name="<img src=x onerror=document.title='run'>", state="live", declared_level="weak", plan="SELECT 0"
     )
     it.change(views=(evil, *map(view, range(5))), leader=True, problems=("cdc_raw is 74% full",))
+    it.change(building="shop.orders 40% read", build_part=0.4)
     page = dom(url, tmp_path)
     assert 'data-drawn="6"' in page
     rows = text_of("views", page)
@@ -84,6 +85,7 @@ def test_an_operator_sees_views_lag_rate_plan_epochs_and_problems(
     assert "<title>▲ cvs shop</title>" in page
     assert "cdc_raw is 74% full" in text_of("problems", page)
     assert "1,234 changes wait" in text_of("summary", page)
+    assert "a build goes on: shop.orders 40% read" in text_of("building", page)
     assert "SELECT 0" in text_of("plan", page)
     assert ("799 ms" in text_of("lag", page), "599 /s" in text_of("rate", page)) == (True, True)
     assert [len(points.split()) for points in re.findall(r'points="([^"]*)"', page)] == [600, 599]
