@@ -13,8 +13,7 @@ from cvs.capture.feed import Source
 from cvs.capture.folder import FolderFeed
 from cvs.embedded.node import Node
 from cvs.model.cql_bytes import encode_cql
-from cvs.programs.delta import StaleDriverError
-from cvs.programs.epoch import pin_next
+from cvs.programs.epoch import OtherCodeError, pin_next
 from cvs.programs.stage_bucket import drive
 from cvs.store.session import CassandraSession, ClusterAddress
 from cvs.stream.pipeline import Pipeline
@@ -126,5 +125,5 @@ def test_a_driver_with_another_plan_is_refused(shop: Shop) -> None:
     following = driver.next_pin(control.pin)
     assert following is not None
     drive(pin_next(control, following), driver.door)
-    with pytest.raises(StaleDriverError, match="pinned for plan"):
+    with pytest.raises(OtherCodeError, match="under another plan"):
         shop.pipeline(delta_buckets=7).start()
