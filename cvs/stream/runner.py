@@ -135,12 +135,12 @@ def run(
         newest=newest, older=_older(settings, made, say), say=say, serving=serving, leads=leads
     )
     driver = Driver(succession=succession, say=say, leads=leads)
-    say("ready")
     ask = _Ask(changed)
     try:
         if settings.spark_master:
             _under_spark(driver, settings.spark_master, ended, ask)
         else:
+            say("ready")
             while not ended.is_set() and not ask():
                 if not driver():
                     ended.wait(0.01)
@@ -243,6 +243,7 @@ def _under_spark(driver: Driver, master: str, ended: threading.Event, ask: _Ask)
             stopped=lambda: ended.is_set() or ask.yes,
             turn_seconds=5.0,
         )
+        driver.say("ready")  # not before: a standby that calls itself ready goes on at once
         while query.isActive and not ask() and not ended.wait(0.2):
             pass
         driver.finish()  # before Spark's tasks are gone

@@ -128,7 +128,7 @@ class World:
 
     def burst(self, deployment: Deployment) -> None:
         """Let so many changes wait that Spark's tasks carry them, then go on; return when all are shown."""
-        deployment.cvs("pause", "--all")
+        deployment.cvs("pause", "--all", "--within", str(SECONDS_MAX))
         insert = self.session.prepared("INSERT INTO sized.t (id, v) VALUES (?, ?)")
         rows = ((n % 20_000, n) for n in range(self.written, self.written + BURST))
         execute_concurrent_with_args(self.session.driver, insert, rows, concurrency=64)
