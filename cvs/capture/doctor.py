@@ -122,7 +122,7 @@ def captured_tables(examined: Examined) -> Iterator[Finding]:
                 about="captured tables",
                 grade=Grade.ADVICE,
                 found="no table has cdc = true: there is nothing to capture yet",
-                mend="ALTER TABLE ... WITH cdc = true, for every base table of a view",
+                mend="`cvs apply` sets it on the base tables of your views, after asking",
             )
 
 

@@ -40,8 +40,7 @@ def command(
     if bool(view) == everything:
         raise SpecificationError("a view, or --all, says what to rebuild", next_step="cvs rebuild --all")
     with opened_views(read_settings(settings_file)) as views:
-        if view:
-            views.named(view)
+        views.asked_for(view)
         proposal = propose(views, "", rebuild=True)
         agreed = not dry_run and (yes or _asked(proposal, as_json))
         if agreed:

@@ -29,7 +29,7 @@ def command(view: str | None, settings_file: str | None, wait_s: float, as_json:
     cvs verify shop.orders_by_region --wait 5
     """
     with opened_views(read_settings(settings_file)) as views:
-        wanted = [views.named(view)] if view else list(views.declared())
+        wanted = views.asked_for(view)
         reports = []
         for one in wanted:
             if views.building(one):

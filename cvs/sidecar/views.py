@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from cassandra import Unauthorized
+from cassandra import InvalidRequest, Unauthorized
 
 from cvs.client.control import read_control
 from cvs.errors import SpecificationError, StoreError
@@ -149,6 +149,13 @@ class Views:
             raise SpecificationError(f'there is no view "{name}"', next_step=f"views kept: {known}")
         return found[0]
 
+    def asked_for(self, name: str | None) -> list[DeclaredView]:
+        """Return one kept view, or all of them; that there is none is said."""
+        found = [self.named(name)] if name else [*self.declared()]
+        if not found:
+            raise not_applied()
+        return found
+
     def building(self, view: DeclaredView) -> bool:
         """Say whether a view is not whole yet, so that nothing can be said of its rows."""
         try:
@@ -232,12 +239,22 @@ class Views:
         return [dict(zip(names, row, strict=True)) for row in result]
 
 
+def not_applied() -> SpecificationError:
+    """Return the refusal of what needs a view where there is none."""
+    return SpecificationError("no view is applied yet", next_step="cvs apply views.sql")
+
+
 @contextmanager
 def opened_views(settings: Settings) -> Iterator[Views]:
     """Open the cluster of the settings as a command needs it, and close it whatever happens."""
     session = CassandraSession(cluster_address(settings))
+    views = Views(session=session, settings=settings)
     try:
-        yield Views(session=session, settings=settings)
+        yield views
+    except InvalidRequest:
+        if settings.views.state_keyspace in session.driver.cluster.metadata.keyspaces:
+            raise
+        raise not_applied() from None
     except Unauthorized as refusal:
         raise StoreError(
             f"the role may not do this: {refusal}",

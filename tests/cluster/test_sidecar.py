@@ -323,10 +323,11 @@ def test_a_full_feed_disk_ends_the_sidecar_and_loses_nothing(
     (tmp_path / "views.sql").write_text(VIEWS.replace("side_views.by_region", "full_views.by_region"))
     shown = "SELECT orders FROM full_views.by_region WHERE region = ?"
     disk = SmallDisk.start(tmp_path / "feed", "2m")
+    inside = (*disk.enter(), "env", "-C", str(tmp_path))
     try:
         assert cvs(tmp_path, "apply", "views.sql", "--yes").returncode == 0
         session.execute("INSERT INTO side.orders (id, region, amount) VALUES (901, 'FULL', 1)")
-        filling = start(tmp_path, "full.log", inside=disk.enter(), CVS_SPARK_MASTER="")
+        filling = start(tmp_path, "full.log", inside=inside, CVS_SPARK_MASTER="")
         wait_for(lambda: session.execute(shown, ("FULL",)) == [(1,)], log=tmp_path / "full.log")
         disk.fill()
         session.execute("INSERT INTO side.orders (id, region, amount) VALUES (900, 'FULL', 1)")
@@ -335,7 +336,7 @@ def test_a_full_feed_disk_ends_the_sidecar_and_loses_nothing(
         assert last["event"] == "the system refused: No space left on device"
         assert (str(tmp_path / "feed") in last["where"], "start again" in last["next"]) == (True, True)
         disk.free()
-        again = start(tmp_path, "again.log", inside=disk.enter(), CVS_SPARK_MASTER="")
+        again = start(tmp_path, "again.log", inside=inside, CVS_SPARK_MASTER="")
         wait_for(lambda: session.execute(shown, ("FULL",)) == [(2,)], log=tmp_path / "again.log")
         assert cvs(tmp_path, "verify", "--wait", "1").returncode == 0
         again.terminate()

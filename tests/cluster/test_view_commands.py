@@ -198,6 +198,9 @@ def test_uninstalling_leaves_only_what_was_there(session: CassandraSession, sett
     assert not keyspaces["shop_v"].tables["orders"].options["cdc"]
     assert len(session.execute("SELECT id FROM shop_v.orders")) == 3
     assert "nothing of cvs is here" in cvs(settings_file, "uninstall", "--yes").stdout
+    for words in ("verify", "rebuild --all --yes", "pause --all", "resume --all"):
+        refused = cvs(settings_file, *words.split())
+        assert (refused.returncode, "error: no view is applied yet" in refused.stderr) == (2, True), words
 
 
 def test_older_bookkeeping_is_brought_up_to_date_and_newer_is_refused(
