@@ -17,7 +17,40 @@ from cvs.plan.refusal import refuse_clauses, refused, shown
 from cvs.plan.scalars import Scalars
 from cvs.plan.scope import Field, Names, Query, Scope, Source, columns_of
 
-Ctes = Mapping[str, exp.Expr]
+SELECT_CLAUSES = {
+    "expressions", "from_", "joins", "where", "group", "having",
+    "distinct", "order", "limit", "offset", "with_", "kind",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cte:
+    """One named query of a WITH, and the named queries it may read: those before it, so that none can call itself."""
+
+    node: exp.CTE
+    before: "Ctes"
+
+
+Ctes = Mapping[str, Cte]
+
+
+def named_queries(node: exp.Expr, ctes: Ctes) -> Ctes:
+    """Return the named queries that a query may read: those around it, and those of its own WITH."""
+    clause = node.args.get("with_")
+    if clause is None:
+        return ctes
+    if clause.args.get("recursive"):
+        raise refused(
+            node, "WITH RECURSIVE is not incremental", "views have a fixed depth: write the steps out"
+        )
+    known, own = dict(ctes), set[str]()
+    for cte in clause.expressions:
+        name = cte.alias.lower()
+        if name in own:
+            raise refused(cte, f"WITH names `{cte.alias}` twice", "give one of them another name")
+        own.add(name)
+        known[name] = Cte(node=cte, before=dict(known))
+    return known
 
 
 class Translator(Protocol):
@@ -61,7 +94,7 @@ class From:
     def _entry(self, node: exp.Expr) -> tuple[Source, Item]:
         names = self.translator.names
         if isinstance(node, exp.Table) and (node.db or node.name.lower() not in self.ctes):
-            refuse_clauses(node, {"this", "db", "alias", "catalog"})
+            refuse_clauses(node, {"this", "db", "alias"})
             alias_node = node.args.get("alias")
             if alias_node is not None and alias_node.args.get("columns"):
                 raise refused(
@@ -74,22 +107,20 @@ class From:
             relation: object = Scan(table=table.name, alias=prefix)
             return Source(alias=alias, fields=fields), _item(Scan(table=table.name, alias=prefix), fields)
         if isinstance(node, exp.Table):
-            inner, alias = self.ctes[node.name.lower()], node.alias_or_name
-            columns: list[str] = _cte_columns(inner)
+            refuse_clauses(node, {"this", "alias"})
+            cte, alias = self.ctes[node.name.lower()], node.alias_or_name
+            body, visible = cte.node.this, cte.before
+            columns = _new_names(node) or _new_names(cte.node)
         elif isinstance(node, exp.Subquery):
-            inner, alias = node.this, node.alias_or_name
-            columns = (
-                [c.name for c in node.args["alias"].args.get("columns") or []]
-                if node.args.get("alias")
-                else []
-            )
+            refuse_clauses(node, {"this", "alias"})
+            body, visible, alias = node.this, self.ctes, node.alias_or_name
+            columns = _new_names(node)
             if not alias:
                 raise refused(node, "a subquery in FROM has no name", "write (SELECT ...) AS name")
         else:
             raise refused(node, f"`{shown(node)}` cannot stand in FROM", "a table, a view or a subquery")
         prefix = names.prefix(alias)
-        body = inner.this if isinstance(inner, exp.CTE) else inner
-        query = self.translator.query(body, _outer_ctes(self.ctes, node), prefix)
+        query = self.translator.query(body, visible, prefix)
         fields = query.fields
         relation = query.relation
         if columns:
@@ -180,6 +211,7 @@ def block(
     translator: Translator, node: exp.Select, ctes: Ctes, parent: Scope | None
 ) -> tuple[Block, list[exp.Expr]]:
     """Translate FROM and the plain part of WHERE; return also the conditions with subqueries."""
+    _only_known(node)
     scope = Scope(sources=[], parent=parent)
     tables = From(translator=translator, ctes=ctes, scope=scope)
     start = node.args.get("from_")
@@ -224,14 +256,14 @@ def _join_kind(node: exp.Join) -> JoinKind:
     return "inner"
 
 
-def _cte_columns(inner: exp.Expr) -> list[str]:
-    alias = inner.args.get("alias")
-    return [c.name for c in alias.args.get("columns") or []] if alias else []
+def _new_names(node: exp.Expr) -> list[str]:
+    """Return the names that an alias gives to the columns, if it does."""
+    alias = node.args.get("alias")
+    return [column.name for column in alias.args.get("columns") or []] if alias else []
 
 
-def _outer_ctes(ctes: Ctes, node: exp.Expr) -> Ctes:
-    """A CTE sees only those before it, so that none can call itself."""
-    if not isinstance(node, exp.Table):
-        return ctes
-    names = list(ctes)
-    return {name: ctes[name] for name in names[: names.index(node.name.lower())]}
+def _only_known(node: exp.Select) -> None:
+    refuse_clauses(node, SELECT_CLAUSES)
+    distinct = node.args.get("distinct")
+    if distinct is not None and distinct.args.get("on") is not None:
+        raise refused(node, "DISTINCT ON keeps rows nobody chose", "use GROUP BY with MIN or MAX")

@@ -1,5 +1,6 @@
 """Constants: folded when all arguments are known, and brought to the type of what they meet."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
@@ -55,8 +56,17 @@ def folded(typed: Typed) -> Typed:
         return typed  # because the error belongs to the run: a branch of CASE may never be taken
 
 
+def fitting(typed: Typed) -> Typed:
+    """Return a computed value within its type: integers beyond 64 bits are null, as casts are; floats have 32 bits."""
+    if typed.type not in ("bigint", "float"):
+        return typed
+    return folded(Typed(Call(f"cast_{typed.type}", (typed.expression,)), typed.type))
+
+
 def meeting(node: exp.Expr, value: Typed, other: Typed) -> Typed:
     """Return a constant in the type of what it is compared with."""
+    if (value.type, other.type) == ("date", "timestamp"):  # the beginning of the day, as in Spark
+        return folded(Typed(Call("cast_timestamp", (value.expression,)), "timestamp"))
     if not isinstance(value.expression, Literal) or value.expression.value is None:
         return value
     if value.type == other.type or family(other.type) == "null":
@@ -121,6 +131,17 @@ def _timestamp(text: str) -> datetime:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
+def _number(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    def number(text: str) -> Any:
+        if not _DIGITS.fullmatch(text.strip()):  # Python would take 1_000, and a decimal that is no number
+            raise ValueError(text)
+        return kind(text)
+
+    return number
+
+
+_DIGITS = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
 _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "date": date.fromisoformat,
     "timestamp": _timestamp,
@@ -128,8 +149,8 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "uuid": UUID,
     "timeuuid": UUID,
     "inet": ip_address,
-    "decimal": Decimal,
-    **dict.fromkeys(INTEGERS, int),
+    "decimal": _number(Decimal),
+    **dict.fromkeys(INTEGERS, _number(int)),
     **dict.fromkeys(FLOATS, float),
 }
 

@@ -29,15 +29,12 @@ SIMPLE: dict[type[exp.Expr], tuple[str, tuple[str, ...], str]] = {
     exp.Upper: ("upper", (TEXT,), "text"),
     exp.Lower: ("lower", (TEXT,), "text"),
     exp.Length: ("length", (TEXT,), "int"),
-    exp.Trim: ("trim", (TEXT,), "text"),
     exp.Abs: ("abs", (NUMBER,), SAME),
     exp.Neg: ("negate", (NUMBER,), SAME),
     exp.StartsWith: ("starts_with", (TEXT, TEXT), "boolean"),
     exp.EndsWith: ("ends_with", (TEXT, TEXT), "boolean"),
     exp.Contains: ("contains", (TEXT, TEXT), "boolean"),
 }
-
-DATE_PARTS: dict[type[exp.Expr], str] = {exp.Year: "year", exp.Month: "month", exp.Day: "day"}
 
 CHOICES: dict[type[exp.Expr], str] = {
     exp.Coalesce: "coalesce",
@@ -96,6 +93,16 @@ CASTS = {
     "UUID": "uuid",
 }
 
+CASTABLE = {
+    "number": ("number", "text", "boolean"),
+    "text": ("text", "number", "boolean", "date", "timestamp", "uuid"),
+    "boolean": ("number", "text"),
+    "date": ("timestamp", "text"),
+    "timestamp": ("date", "text"),
+    "uuid": ("uuid", "text"),
+    "inet": ("text",),
+}
+"""Family -> families it can be cast to; anything else would be null in every row, or Python's words."""
 
 PARTS: dict[type[exp.Expr], set[str]] = {
     exp.Column: {"table", "db"},
@@ -111,18 +118,25 @@ PARTS: dict[type[exp.Expr], set[str]] = {
     exp.Greatest: {"ignore_nulls"},
     exp.Least: {"ignore_nulls"},
     exp.Interval: {"unit"},
+    exp.Replace: {"replacement"},
+    exp.StrPosition: {"substr"},
+    exp.TimestampTrunc: {"unit"},
+    exp.Trim: {"position"},
+    exp.TsOrDsAdd: {"unit"},
 }
 
 
 _SPECIAL = (
     "case", "coalesce", "nullif", "if", "cast", "concat", "substring", "round", "floor", "ceil", "greatest", "least",
-    "between", "in", "like",
+    "between", "in", "like", "trim", "ltrim", "rtrim", "left", "right", "replace", "instr", "year", "quarter", "month",
+    "day", "dayofweek", "dayofyear", "hour", "minute", "second", "date_trunc", "datediff", "date_add", "date_sub",
+    "add_months", "to_date",
 )  # fmt: skip
 
 
 def names() -> tuple[str, ...]:
     """Return every function a view may use."""
-    simple = sorted({name for name, _, _ in SIMPLE.values()} - {"negate"} | set(DATE_PARTS.values()))
+    simple = sorted({name for name, _, _ in SIMPLE.values()} - {"negate"})
     return (*_SPECIAL, *simple)
 
 

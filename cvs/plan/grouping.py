@@ -8,7 +8,7 @@ from sqlglot import exp
 from cvs.model.expressions import Call, Column, Expression, Literal
 from cvs.model.views import Aggregate, AggregateColumn, AggregateFunction, Named, Select
 from cvs.plan.blocks import Block, Translator
-from cvs.plan.constants import Typed
+from cvs.plan.constants import Typed, fitting
 from cvs.plan.joins import Item
 from cvs.plan.refusal import refuse_extras, refused, shown
 from cvs.plan.scalars import Scalars
@@ -43,6 +43,13 @@ class Grouping:
     def columns(self) -> frozenset[str]:
         """Return the names an expression over groups may read."""
         return frozenset([*(g.name for g in self.group), *(a.name for a in self.aggregates)])
+
+    def free(self, name: str) -> str:
+        """Return a full name that no column over the groups has yet: a base column may be called `count_1`."""
+        full = f"{self.prefix}.{name}"
+        while full in self.columns:
+            full += "_"
+        return full
 
     def over_groups(self, node: exp.Expr, expression: Expression) -> Expression:
         """Return an expression over group columns; a column neither grouped nor aggregated is refused."""
@@ -108,7 +115,10 @@ class Grouping:
                     node, "DISTINCT over several columns", "COUNT over a subquery with SELECT DISTINCT"
                 )
             inner, distinct = inner.expressions[0], True
-        if inner is None or isinstance(inner, exp.Star):
+        counts_rows = function is AggregateFunction.COUNT and not distinct
+        if inner is None or (isinstance(inner, exp.Star) and not counts_rows):
+            raise refused(node, f"`{shown(node)}` of what?", f"{function.value.upper()}(column), or COUNT(*)")
+        if isinstance(inner, exp.Star):
             argument: Expression | None = None
             kind = "bigint"
             if condition is not None:
@@ -129,12 +139,12 @@ class Grouping:
     ) -> Typed:
         for kept in self.aggregates:
             if (kept.function, kept.argument, kept.distinct) == (function, argument, distinct):
-                return Typed(Column(kept.name), self.types[kept.name])
-        name = f"{self.prefix}.{function.value}_{len(self.aggregates) + 1}"
+                return _fitting(Typed(Column(kept.name), self.types[kept.name]), function)
+        name = self.free(f"{function.value}_{len(self.aggregates) + 1}")
         column = AggregateColumn(name=name, function=function, argument=argument, distinct=distinct)
         self.aggregates.append(column)
         self.types[name] = kind
-        return Typed(Column(name), kind)
+        return _fitting(Typed(Column(name), kind), function)
 
 
 _SAME_WHEN_DISTINCT = (AggregateFunction.MIN, AggregateFunction.MAX)
@@ -185,9 +195,7 @@ def _add_group(result: Grouping, node: exp.Select, term: exp.Expr, number: int) 
         raise refused(term, f"GROUP BY `{shown(term)}` reads no column", "leave it out")
     if any(g.expression == typed.expression for g in result.group):
         return
-    name = f"{result.prefix}.{term.name if isinstance(term, exp.Column) else f'group_{number}'}"
-    if any(g.name == name for g in result.group):
-        name = f"{name}_{number}"
+    name = result.free(term.name if isinstance(term, exp.Column) else f"group_{number}")
     result.group.append(Named(name=name, expression=typed.expression))
     result.types[name] = typed.type
 
@@ -225,6 +233,11 @@ def _only_plain(clause: exp.Group) -> None:
             raise refused(
                 clause, f"GROUP BY {name.upper()} makes several views", "write one view each, or UNION ALL"
             )
+
+
+def _fitting(value: Typed, function: AggregateFunction) -> Typed:
+    """A sum of integers beyond 64 bits is null; counts and extremes always fit."""
+    return fitting(value) if function is AggregateFunction.SUM else value
 
 
 def _result(node: exp.Expr, function: AggregateFunction, kind: str) -> str:

@@ -9,12 +9,11 @@ from cvs.plan.functions import CASTS
 
 _WHOLE = "select the whole column: collections, tuples and user types travel as values"
 _CONSTANT = "write the constant itself: a view has no parameters"
-_DATE = "write YEAR(x) and MONTH(x), or CAST(x AS DATE)"
+_DATE = "write DATE_TRUNC('month', x), or YEAR(x) and MONTH(x)"
 _STORED = "it tells of one write, not of the row: store what you need in a column"
 
 NEAREST: dict[type[exp.Expr], str] = {
     exp.All: "compare with (SELECT MAX(...) ...) or (SELECT MIN(...) ...)",
-    exp.AddMonths: "write x + INTERVAL '1' MONTH",
     exp.Any: "compare with (SELECT MIN(...) ...) or (SELECT MAX(...) ...); = ANY is IN",
     exp.ArrayContains: _WHOLE,
     exp.ArraySize: _WHOLE,
@@ -22,20 +21,16 @@ NEAREST: dict[type[exp.Expr], str] = {
     exp.Contains: "CONTAINS is of two texts here",
     exp.DateTrunc: _DATE,
     exp.DecodeCase: "write CASE x WHEN ... THEN ... ELSE ... END",
+    exp.Escape: "\\ escapes % and _: write LIKE '100\\\\%'",
     exp.Explode: "keep a base table with one row an element: collections travel as values",
     exp.ILike: "write LOWER(x) LIKE 'a%'",
-    exp.IntDiv: "write FLOOR(a / b)",
-    exp.Left: "write SUBSTRING(x, 1, n)",
+    exp.IntDiv: "write CAST(a / b AS bigint)",
     exp.Nvl2: "write CASE WHEN x IS NULL THEN ... ELSE ... END",
     exp.Placeholder: _CONSTANT,
     exp.Parameter: _CONSTANT,
     exp.Pow: "multiply: x * x",
     exp.RegexpLike: "use LIKE, STARTS_WITH, ENDS_WITH or CONTAINS",
-    exp.StrPosition: "use CONTAINS(text, part)",
     exp.TimeToStr: _DATE,
-    exp.TimestampTrunc: _DATE,
-    exp.TsOrDsAdd: "write x + INTERVAL '1' DAY",
-    exp.TsOrDsToDate: "write CAST(x AS DATE)",
     exp.Tuple: "compare the columns one by one; for (a, b) IN (SELECT ...) write EXISTS with both equalities",
 }
 """Scalar SQL."""
@@ -47,6 +42,7 @@ NEAREST_NAMES = {
     "maxtimeuuid": _STORED,
     "mean": "write AVG(x)",
     "mintimeuuid": _STORED,
+    "std": "write STDDEV(x)",
     "some": "write COUNT_IF(x) > 0",
     "token": "it tells where a row lies: views are keyed by columns ('cvs.key')",
     "ttl": _STORED,
@@ -139,6 +135,9 @@ def complaint(description: str) -> tuple[str, str]:
 
 def misspelt(text: str) -> tuple[str, str, int] | None:
     """Return a word of a statement's head that is none, what was meant, and where it stands in the text."""
+    begins = re.search(r"\bas\s+(?!select\b)([A-Za-z]+)\s", text, re.IGNORECASE)
+    if begins and get_close_matches(begins[1].lower(), ["select"], n=1, cutoff=0.75):
+        return begins[1], "SELECT", begins.start(1)
     words = ("create", "or", "replace", "materialized", "view", "drop", "tblproperties")
     for statement in re.finditer(r"[^;]+", text):
         head = re.split(r"\b(?:as|select)\b", statement[0], maxsplit=1, flags=re.IGNORECASE)[0]

@@ -1,19 +1,20 @@
 """The published key of a view: unique by proof, of types a primary key may have, never null.
 
 A bag with duplicates cannot be an ordinary table, so a view without a provable key is refused. A key column
-cannot be null, and a text that is the whole partition key cannot be empty: such rows are left out of the view
+cannot be null, and a text or blob that is the whole partition key cannot be empty: such rows are left out of the view
 *by definition* (as in Cassandra's own materialized views), so `recompute` and the published table agree, and the
 view warns.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from cvs.model.expressions import Call, Column, Expression, Literal
+from cvs.model.layout import quoted
 from cvs.model.stages import Typed
-from cvs.model.views import Aggregate, BaseTable, Named, Project, Relation, Scan, SetOperation
+from cvs.model.views import Aggregate, BaseTable, Named, Project, Relation, Scan, Select, SetOperation
 from cvs.plan.joins import selected
 from cvs.plan.keys import Facts, facts
 from cvs.plan.options import ViewOptions
@@ -23,6 +24,7 @@ from cvs.plan.relations import columns as columns_of
 from cvs.plan.types import family, keyable
 
 ONLY = "only"
+_EMPTY: dict[str, str | bytes] = {"text": "", "blob": b""}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,7 @@ def published_key(
     else:
         key = _chosen(known, columns, relation, tables, node)
     if not key.columns:
-        relation, columns, key = _single_row(relation, columns)
+        relation, columns, key = _single_row(relation, columns, node)
         warnings.append(f"one row only: its table is keyed by the added column `{ONLY}` = true")
     nullable = [c for c in key.columns if c not in known.never_null and c != ONLY]
     conditions: list[Expression] = [Call("is_not_null", (Column(c),)) for c in nullable]
@@ -82,12 +84,18 @@ def published_key(
         if "udt<" in kind
     ]
     alone = key.partition[0] if len(key.partition) == 1 else ONLY
-    if family(types.get(alone, "")) == "text" and not _partitions_a_base(relation, alone, tables):
-        conditions.append(Call("<>", (Column(alone), Literal(""))))
+    empty = _EMPTY.get(family(types.get(alone, "")))
+    if empty is not None and not _partitions_a_base(relation, alone, tables):
+        conditions.append(Call("<>", (Column(alone), Literal(empty))))
+        kept = f": COALESCE(NULLIF({alone}, ''), 'none') keeps them" if empty == "" else ""
         warnings.append(
-            f"rows whose {alone} is empty are left out (the whole partition key cannot be empty): "
-            f"COALESCE(NULLIF({alone}, ''), 'none') keeps them"
+            f"rows whose {alone} is empty are left out (the whole partition key cannot be empty){kept}"
         )
+    warnings += [
+        f"CQL writes column {quoted(name)} in double quotes: small letters that are no word of CQL do without"
+        for name, _ in columns
+        if quoted(name) != name
+    ]
     relation = selected(relation, conditions)
     return Published(relation=relation, columns=columns, key=key, warnings=tuple(warnings))
 
@@ -109,6 +117,12 @@ def _partitions_a_base(relation: Relation, name: str, tables: Mapping[str, BaseT
 
 
 def _declared(options: ViewOptions, known: Facts, types: Mapping[str, str], node: exp.Expr) -> PublishedKey:
+    spelt = {name.lower(): name for name in types}
+    options = replace(
+        options,
+        partition_key=tuple(spelt.get(name.lower(), name) for name in options.partition_key),
+        clustering=tuple((spelt.get(name.lower(), name), down) for name, down in options.clustering),
+    )
     for name in options.key:
         if name not in types:
             raise refused(
@@ -161,8 +175,18 @@ def _missing_below(relation: Relation, tables: Mapping[str, BaseTable]) -> str:
         return ""
     below = facts(relation.source, tables)
     shown = {c.expression.name for c in relation.columns if isinstance(c.expression, Column)}
-    lacking = sorted((sorted(key - shown) for key in below.keys if key - shown), key=len)
-    return f"add {', '.join(lacking[0])} to the SELECT, or write SELECT DISTINCT" if lacking else ""
+    known = below.closure(frozenset(shown))
+    lacking = sorted((sorted(key - known) for key in below.keys if key - known), key=len)
+    grouped = isinstance(_below(relation), Aggregate)
+    names = [name.split(".", 1)[1] if grouped else name for name in lacking[0]] if lacking else []
+    return f"add {', '.join(names)} to the SELECT, or write SELECT DISTINCT" if names else ""
+
+
+def _below(relation: Relation) -> Relation:
+    """Return what stands below projections and selections."""
+    while isinstance(relation, Project | Select):
+        relation = relation.source
+    return relation
 
 
 def _missing(known: Facts, columns: tuple[str, ...], have: frozenset[str]) -> str:
@@ -172,7 +196,11 @@ def _missing(known: Facts, columns: tuple[str, ...], have: frozenset[str]) -> st
     return "write SELECT DISTINCT, select the base tables' keys too, or GROUP BY and COUNT(*)"
 
 
-def _single_row(relation: Relation, columns: Typed) -> tuple[Relation, Typed, PublishedKey]:
+def _single_row(relation: Relation, columns: Typed, node: exp.Expr) -> tuple[Relation, Typed, PublishedKey]:
+    if ONLY in dict(columns):
+        raise refused(
+            node, f"a view of one row is keyed by a column `{ONLY}` of its own", "give yours another name"
+        )
     kept = tuple(Named(name=name, expression=Column(name)) for name, _ in columns)
     only = Named(name=ONLY, expression=Literal(True))
     project = Project(source=relation, columns=(*kept, only))

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from cvs.model.expressions import Column, Expression
 from cvs.model.views import Distinct, Named, OrderBy, Project, Relation, SetOperation, TopK
-from cvs.plan.blocks import Block, Ctes, block
+from cvs.plan.blocks import Block, Ctes, block, named_queries
 from cvs.plan.constants import Typed, as_type
 from cvs.plan.grouping import Grouping, grouped
 from cvs.plan.refusal import refuse_clauses, refuse_extras, refused, shown
@@ -16,11 +16,6 @@ from cvs.plan.scalars import Scalars
 from cvs.plan.scope import Field, Names, Query, Scope, Source
 from cvs.plan.subqueries import Subqueries
 from cvs.plan.types import common, ordered
-
-SELECT_CLAUSES = {
-    "expressions", "from_", "joins", "where", "group", "having",
-    "distinct", "order", "limit", "offset", "with_", "kind",
-}  # fmt: skip
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,9 +26,10 @@ class Queries:
 
     def query(self, node: exp.Expr, ctes: Ctes, prefix: str | None, parent: Scope | None = None) -> Query:
         """Translate a query; its columns are called `prefix.name`, or as people see them without one."""
-        ctes = _with(node, ctes)
+        ctes = named_queries(node, ctes)
         if isinstance(node, exp.Subquery):
-            return self.query(node.this, ctes, prefix, parent)
+            refuse_clauses(node, {"this", "order", "limit", "offset", "with_"})
+            return _limited(node, self.query(node.this, ctes, prefix, parent))
         if isinstance(node, exp.Select):
             return Selection(queries=self, node=node, ctes=ctes, prefix=prefix, parent=parent).translated()
         if isinstance(node, exp.SetOperation):
@@ -64,8 +60,7 @@ class Queries:
             left=_cast_to(fields, left),
             right=_cast_to(fields, right),
         )
-        result = Query(relation=relation, fields=fields)
-        return _limited(node, result, Scalars(scope=_scope_of(result)))
+        return _limited(node, Query(relation=relation, fields=fields))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,7 +76,6 @@ class Selection:
 
     def translated(self) -> Query:
         """Return the relation of the whole SELECT."""
-        _only_known(self.node)
         found, deep = block(self.queries, self.node, self.ctes, self.parent)
         if found.correlated:
             raise refused(
@@ -155,13 +149,9 @@ class Selection:
         self, term: exp.Ordered, scalars: Scalars, groups: Grouping | None, columns: list[Named]
     ) -> OrderBy:
         inner, target = term.this, None
-        if isinstance(inner, exp.Literal) and not inner.is_string:
-            position = int(inner.this)
-            if not 1 <= position <= len(columns):
-                raise refused(
-                    inner, f"ORDER BY {position}: there are {len(columns)} columns", "name the column"
-                )
-            target = columns[position - 1].name
+        position = _position(inner, len(columns))
+        if position is not None:
+            target = columns[position].name
         elif isinstance(inner, exp.Column) and not inner.table:
             named = [c.name for c in columns if c.name.split(".")[-1].lower() == inner.name.lower()]
             target = named[0] if named else None
@@ -174,10 +164,8 @@ class Selection:
         )
 
     def _hidden(self, node: exp.Expr, scalars: Scalars, groups: Grouping | None, columns: list[Named]) -> str:
-        typed = scalars.translate(node)
-        if not ordered(typed.type):
-            raise refused(node, f"{typed.type} has no order", "order by something else")
-        expression = groups.over_groups(node, typed.expression) if groups is not None else typed.expression
+        sortable = _sortable(node, scalars)
+        expression = groups.over_groups(node, sortable) if groups is not None else sortable
         for column in (*columns, *self.hidden):
             if column.expression == expression:
                 return column.name
@@ -206,22 +194,6 @@ class Selection:
         return Query(relation=relation, fields=fields)
 
 
-def _with(node: exp.Expr, ctes: Ctes) -> Ctes:
-    """Take the WITH of a query into the table of names; a later one may use an earlier one."""
-    clause = node.args.get("with_")
-    if clause is None:
-        return ctes
-    if clause.args.get("recursive"):
-        raise refused(
-            node, "WITH RECURSIVE is not incremental", "views have a fixed depth: write the steps out"
-        )
-    known = dict(ctes)
-    for cte in clause.expressions:
-        known.pop(cte.alias.lower(), None)
-        known[cte.alias.lower()] = cte
-    return known
-
-
 def _star(scope: Scope, node: exp.Expr) -> list[exp.Expr]:
     """Return what a star stands for, column by column, so that the text says it for good."""
     star = node.this if isinstance(node, exp.Column) else node
@@ -248,25 +220,43 @@ def _star(scope: Scope, node: exp.Expr) -> list[exp.Expr]:
     ]
 
 
-def _scope_of(query: Query) -> Scope:
-    return Scope(sources=[Source(alias="", fields=query.fields)])
-
-
-def _limited(node: exp.Expr, query: Query, scalars: Scalars) -> Query:
-    """ORDER BY and LIMIT above a set operation."""
-    limit, order = _count(node, "limit"), node.args.get("order")
+def _limited(node: exp.Expr, query: Query) -> Query:
+    """ORDER BY and LIMIT above a set operation, or behind a query in parentheses."""
+    limit, offset, order = _count(node, "limit"), _count(node, "offset") or 0, node.args.get("order")
     if limit is None:
+        if offset:
+            raise refused(node, "OFFSET without LIMIT", "give both")
         return query
     if order is None:
         raise refused(node, "LIMIT without ORDER BY keeps rows nobody chose", "add ORDER BY")
+    scalars = Scalars(scope=Scope(sources=[Source(alias="", fields=query.fields)]))
     terms: list[OrderBy] = []
     for term in order.expressions:
-        expression: Expression = scalars.translate(term.this).expression
+        place = _position(term.this, len(query.fields))
+        expression: Expression = (
+            _sortable(term.this, scalars) if place is None else Column(query.fields[place].column)
+        )
         down, first = bool(term.args.get("desc")), bool(term.args.get("nulls_first"))
         terms.append(OrderBy(expression=expression, descending=down, nulls_first=first))
-    offset = _count(node, "offset") or 0
     relation = TopK(source=query.relation, order=tuple(terms), limit=limit, offset=offset)
     return Query(relation=relation, fields=query.fields)
+
+
+def _position(term: exp.Expr, count: int) -> int | None:
+    """Return which output column `ORDER BY 2` means, from 0; None where a term is no number."""
+    if not isinstance(term, exp.Literal) or term.is_string:
+        return None
+    position = int(term.this) if str(term.this).isdigit() else 0
+    if not 1 <= position <= count:
+        raise refused(term, f"ORDER BY {term.this}: there are {count} columns", "name the column")
+    return position - 1
+
+
+def _sortable(node: exp.Expr, scalars: Scalars) -> Expression:
+    typed = scalars.translate(node)
+    if not ordered(typed.type):
+        raise refused(node, f"{typed.type} has no order", "order by something else")
+    return typed.expression
 
 
 def _count(node: exp.Expr, clause: str) -> int | None:
@@ -300,10 +290,3 @@ def _merged(node: exp.Expr, left: Field, right: Field) -> str:
             node, f"`{left.name}` is {left.type} on one side, {right.type} on the other", "cast one side"
         )
     return result
-
-
-def _only_known(node: exp.Select) -> None:
-    refuse_clauses(node, SELECT_CLAUSES)
-    distinct = node.args.get("distinct")
-    if distinct is not None and distinct.args.get("on") is not None:
-        raise refused(node, "DISTINCT ON keeps rows nobody chose", "use GROUP BY with MIN or MAX")

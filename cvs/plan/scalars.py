@@ -6,17 +6,19 @@ date arithmetic on constants become what the evaluator knows.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from sqlglot import exp
 
 from cvs.model.expressions import Call, Column, Literal
-from cvs.plan import functions, nearest
+from cvs.plan import dates, functions, nearest, texts
 from cvs.plan.constants import (
     Typed,
     as_type,
     castable,
     decimal_literal,
+    fitting,
     folded,
     integer_type,
     is_null,
@@ -25,7 +27,7 @@ from cvs.plan.constants import (
 )
 from cvs.plan.refusal import nearest_of, refuse_extras, refused, shown
 from cvs.plan.scope import Scope
-from cvs.plan.types import NULL, arithmetic, common, comparable, family, ordered
+from cvs.plan.types import INTEGERS, NULL, arithmetic, common, comparable, family, ordered, widened
 
 Hook = Callable[[exp.Expr], Typed | None]
 
@@ -159,23 +161,19 @@ class Scalars:
                 node, "this subquery cannot stand here", "use it as a condition of its own, joined by AND"
             )
         value = self.translate(node.this)
+        if not node.expressions:
+            raise refused(node, f"`{shown(node)}` names nothing to choose from", "IN (1, 2)")
         pairs = [self._compared(node, "=", value, self.translate(e)).expression for e in node.expressions]
+        if isinstance(value.expression, Literal):  # which became what each choice is
+            return Typed(Call("or", tuple(pairs)), "boolean")
         choices = [pair.arguments[1] for pair in pairs if isinstance(pair, Call)]
         return Typed(Call("in", (value.expression, *choices)), "boolean")
-
-    def like(self, node: exp.Like) -> Typed:
-        """Translate LIKE with a pattern."""
-        value, pattern = self.translate(node.this), self.translate(node.expression)
-        if family(value.type) not in ("text", NULL) or family(pattern.type) not in ("text", NULL):
-            raise refused(node, f"LIKE needs texts, not {value.type} and {pattern.type}", "cast it to text")
-        found = Call("like", (value.expression, pattern.expression))
-        return Typed(Call("not", (found,)) if node.args.get("negate") else found, "boolean")
 
     def arithmetic(self, node: exp.Binary) -> Typed:
         """Translate `+ - * / %`; dates take intervals."""
         name = functions.ARITHMETIC[type(node)]
         if isinstance(node.right, exp.Interval) and name in "+-":
-            return self._moved(node, self.translate(node.left), node.right, 1 if name == "+" else -1)
+            return dates.moved(node, self.translate(node.left), node.right, 1 if name == "+" else -1)
         left, right = self.translate(node.left), self.translate(node.right)
         result = arithmetic(name, left.type, right.type)
         if result is None:
@@ -183,7 +181,7 @@ class Scalars:
             instead = "write INTERVAL '1' DAY" if dated else "cast one side"
             raise refused(node, f"{left.type} {name} {right.type} makes no sense", instead)
         left, right = as_type(left, result), as_type(right, result)
-        return Typed(Call(name, (left.expression, right.expression)), result)
+        return fitting(folded(Typed(Call(name, (left.expression, right.expression)), result)))
 
     def case(self, node: exp.Case) -> Typed:
         """Translate CASE, with or without an operand."""
@@ -206,7 +204,7 @@ class Scalars:
         left, right = self.translate(node.this), self.translate(node.expression)
         equal = self._compared(node, "=", left, right).expression
         assert isinstance(equal, Call)
-        return Typed(Call("nullif", equal.arguments), left.type)
+        return Typed(Call("nullif", equal.arguments), meeting(node, left, right).type)
 
     def chosen(self, node: exp.Expr) -> Typed:
         """Translate COALESCE, GREATEST and LEAST: one of several values of one type."""
@@ -215,21 +213,19 @@ class Scalars:
         result = self._common(node, values)
         return Typed(Call(name, tuple(as_type(v, result).expression for v in values)), result)
 
-    def concatenation(self, node: exp.Expr) -> Typed:
-        """Translate `||` and CONCAT of texts."""
-        parts = node.expressions if isinstance(node, exp.Concat) else list(node.flatten())
-        values = [self.translate(part) for part in parts]
-        for part, value in zip(parts, values, strict=True):
-            if family(value.type) not in ("text", NULL):
-                raise refused(part, f"`{shown(part)}` is {value.type}, not a text", "cast it to text")
-        return Typed(Call("concat", tuple(v.expression for v in values)), "text")
+    def of(self, wanted: str, node: exp.Expr, name: str) -> Typed:
+        """Translate an argument that must be of a family."""
+        value = self.translate(node)
+        if family(value.type) not in (wanted, NULL):
+            raise refused(node, f"{name} needs a {wanted}, not {value.type}", "cast it")
+        return value
 
-    def substring(self, node: exp.Substring) -> Typed:
-        """Translate SUBSTRING(text, start[, length])."""
-        parts = [node.this, node.args["start"], node.args.get("length")]
-        return Typed(
-            Call("substring", tuple(self.translate(p).expression for p in parts if p is not None)), "text"
-        )
+    def whole(self, node: exp.Expr, name: str) -> Typed:
+        """Translate an argument that must be a whole number."""
+        value = self.of("number", node, name)
+        if value.type not in (*INTEGERS, NULL):
+            raise refused(node, f"{name} needs a whole number, not {value.type}", "CAST(x AS int)")
+        return value
 
     def rounding(self, node: exp.Expr) -> Typed:
         """Translate ROUND, FLOOR and CEIL."""
@@ -238,34 +234,29 @@ class Scalars:
             raise refused(node, f"`{shown(node.this)}` is {value.type}, not a number", "cast it")
         if isinstance(node, exp.Round):
             digits = node.args.get("decimals")
-            places = self.translate(digits).expression if digits is not None else Literal(0)
-            return Typed(Call("round", (value.expression, places)), value.type)
-        result = "decimal" if value.type == "decimal" else "bigint"
-        return Typed(Call("floor" if isinstance(node, exp.Floor) else "ceil", (value.expression,)), result)
+            places = self.whole(digits, "ROUND").expression if digits is not None else Literal(0)
+            return fitting(Typed(Call("round", (value.expression, places)), widened(value.type)))
+        result = value.type if value.type in ("decimal", "varint") else "bigint"
+        name = "floor" if isinstance(node, exp.Floor) else "ceil"
+        return fitting(Typed(Call(name, (value.expression,)), result))
 
     def simple(self, node: exp.Expr) -> Typed:
         """Translate a function of the allow-list whose arguments have fixed families."""
         name, families, result = functions.SIMPLE[type(node)]
-        parts = [node.this, node.args.get("expression")][: len(families)]
-        values = [self.translate(part) for part in parts if part is not None]
-        for value, wanted in zip(values, families, strict=True):
-            if family(value.type) not in (wanted, NULL):
-                raise refused(node, f"{name} needs a {wanted}, not {value.type}", "cast it")
-        kind = values[0].type if result == functions.SAME else result
-        return Typed(Call(name, tuple(v.expression for v in values)), kind)
-
-    def date_part(self, node: exp.Expr) -> Typed:
-        """Translate EXTRACT, YEAR, MONTH and DAY."""
-        if isinstance(node, exp.Extract):
-            name, inner = str(node.this.name).lower(), node.expression
-        else:
-            name, inner = functions.DATE_PARTS[type(node)], node.this
-        value = self.translate(inner.this if isinstance(inner, exp.TsOrDsToDate) else inner)
-        if name not in functions.DATE_PARTS.values() or value.type not in ("date", "timestamp"):
-            raise refused(
-                node, f"`{shown(node)}` takes no {name} of {value.type}", "use YEAR, MONTH or DAY of a date"
-            )
-        return Typed(Call(name, (value.expression,)), "int")
+        parts = [node.this, node.args.get("expression")]
+        if len(families) == 1 and parts.pop() is not None:
+            raise refused(node, f"`{shown(node)}`: {name} takes one argument", "leave the second out")
+        values = [
+            self.of(wanted, part, name)
+            for part, wanted in zip(parts, families, strict=True)
+            if part is not None
+        ]
+        found = folded(Typed(Call(name, tuple(v.expression for v in values)), result))
+        if result != functions.SAME:
+            return found
+        if isinstance(found.expression, Literal):
+            return Typed(found.expression, _kept_type(found.expression.value, values[0].type))
+        return fitting(Typed(found.expression, widened(values[0].type)))
 
     def cast(self, node: exp.Cast) -> Typed:
         """Translate CAST; a constant is converted now."""
@@ -277,9 +268,14 @@ class Scalars:
                 node, f"no cast to {node.to.sql(dialect='spark')}", f"one of {', '.join(functions.CASTS)}"
             )
         value = self.translate(node.this)
+        sizes = [int(part.name) for part in node.to.expressions if part.name.isdigit()]
         if isinstance(value.expression, Literal) and family(value.type) != family(wanted):
-            return literal_as(node, value, wanted)
-        return value if value.type == wanted else Typed(Call(f"cast_{wanted}", (value.expression,)), wanted)
+            value = literal_as(node, value, wanted)
+        elif value.type != wanted:
+            if value.type != NULL and family(wanted) not in functions.CASTABLE.get(family(value.type), ()):
+                raise refused(node, f"no cast from {value.type} to {wanted}", "compute it when writing")
+            value = Typed(Call(f"cast_{wanted}", (value.expression,)), wanted)
+        return _sized(value, sizes) if wanted == "decimal" and sizes else value
 
     def _compared(self, node: exp.Expr, name: str, left: Typed, right: Typed) -> Typed:
         left, right = meeting(node, left, right), meeting(node, right, left)
@@ -312,18 +308,18 @@ class Scalars:
             raise refused(node, f"`{shown(node)}` mixes {kinds}", "cast them to one type")
         return result
 
-    def _moved(self, node: exp.Expr, value: Typed, interval: exp.Interval, sign: int) -> Typed:
-        unit = str(interval.unit.name if interval.unit is not None else "").upper().rstrip("S")
-        amount = interval.this
-        if value.type not in ("date", "timestamp") or unit not in ("DAY", "WEEK", "MONTH", "YEAR"):
-            raise refused(
-                node, f"{value.type} and an interval of {unit or 'no unit'}", "a date and DAY, MONTH or YEAR"
-            )
-        if not isinstance(amount, exp.Literal) or not str(amount.this).lstrip("-").isdigit():
-            raise refused(node, "the interval is not a whole constant", "write INTERVAL '3' MONTH")
-        count = sign * int(amount.this) * {"WEEK": 7, "YEAR": 12}.get(unit, 1)
-        name = "add_days" if unit in ("DAY", "WEEK") else "add_months"
-        return Typed(Call(name, (value.expression, Literal(count))), value.type)
+
+def _kept_type(value: Any, kind: str) -> str:
+    """Return the type of a constant's negation or size."""
+    return integer_type(value) if isinstance(value, int) and kind in INTEGERS else kind
+
+
+def _sized(value: Typed, sizes: list[int]) -> Typed:
+    """DECIMAL(10, 2): rounded to its scale, null where it has more digits before the point."""
+    digits, scale = (*sizes, 0)[:2]
+    rounded = Call("round", (value.expression, Literal(scale)))
+    small = Call("<", (Call("abs", (rounded,)), Literal(Decimal(10) ** (digits - scale))))
+    return folded(Typed(Call("case", (small, rounded)), "decimal"))
 
 
 _METHODS: tuple[tuple[tuple[type[exp.Expr], ...], Callable[[Scalars, Any], Typed]], ...] = (
@@ -338,16 +334,14 @@ _METHODS: tuple[tuple[tuple[type[exp.Expr], ...], Callable[[Scalars, Any], Typed
     ((exp.Is,), Scalars.is_),
     ((exp.Between,), Scalars.between),
     ((exp.In,), Scalars.in_list),
-    ((exp.Like,), Scalars.like),
     (tuple(functions.ARITHMETIC), Scalars.arithmetic),
     ((exp.Case,), Scalars.case),
     ((exp.If,), Scalars.if_),
     ((exp.Nullif,), Scalars.nullif),
     (tuple(functions.CHOICES), Scalars.chosen),
-    ((exp.DPipe, exp.Concat), Scalars.concatenation),
-    ((exp.Substring,), Scalars.substring),
     ((exp.Round, exp.Floor, exp.Ceil), Scalars.rounding),
     (tuple(functions.SIMPLE), Scalars.simple),
-    ((exp.Extract, *functions.DATE_PARTS), Scalars.date_part),
+    *texts.METHODS,
+    *dates.METHODS,
     ((exp.Cast, exp.TryCast), Scalars.cast),
 )

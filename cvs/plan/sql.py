@@ -21,7 +21,7 @@ from cvs.plan.nearest import complaint, cql, misspelt
 from cvs.plan.options import ViewOptions, view_options
 from cvs.plan.publish import PublishedKey, published_key
 from cvs.plan.queries import Queries
-from cvs.plan.refusal import place, refused, shown
+from cvs.plan.refusal import place, refuse_clauses, refused, shown
 from cvs.plan.relations import scans
 from cvs.plan.scope import Names
 
@@ -199,8 +199,10 @@ def _head(node: exp.Expr) -> tuple[exp.Table, ViewOptions]:
     for entry in listed:
         if isinstance(entry, exp.MaterializedProperty):
             continue
-        if not isinstance(entry, exp.Property):
+        if type(entry) is not exp.Property:
             raise refused(target, f"`{shown(entry)}` in CREATE", "TBLPROPERTIES ('cvs.level' = 'strong')")
+        if entry.name in found:
+            raise refused(target, f"TBLPROPERTIES names {entry.name} twice", "name it once")
         found[entry.name] = str(entry.args["value"].name)
     return target, view_options(found, place(target))
 
@@ -223,6 +225,7 @@ def _view_name(
 
 
 def _drop(node: exp.Drop, declared: dict[str, DeclaredView], known: dict[str, BaseTable]) -> None:
+    refuse_clauses(node, {"this", "tables", "kind", "exists", "materialized"})
     listed = node.args.get("tables") or [node.this]
     if node.args.get("kind") != "VIEW" or not node.args.get("materialized"):
         raise refused(node, f"`{shown(node)}` drops no materialized view", "DROP MATERIALIZED VIEW name")

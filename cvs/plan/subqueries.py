@@ -22,11 +22,11 @@ from cvs.model.views import (
     Project,
     Select,
 )
-from cvs.plan.blocks import Block, Ctes, Translator, block
+from cvs.plan.blocks import Block, Ctes, Translator, block, named_queries
 from cvs.plan.constants import Typed
 from cvs.plan.joins import Item, conjunction, pair_of
 from cvs.plan.keys import EMPTY, facts
-from cvs.plan.refusal import refused, shown
+from cvs.plan.refusal import refuse_clauses, refused, shown
 from cvs.plan.scalars import Scalars
 from cvs.plan.scope import Query, columns_of, replaced
 from cvs.plan.types import comparable
@@ -93,9 +93,11 @@ class Subqueries:
 
     def _inner(self, node: exp.Expr) -> tuple[exp.Select, Ctes]:
         select = node.this if isinstance(node, exp.Subquery) else node
+        if isinstance(node, exp.Subquery):
+            refuse_clauses(node, {"this"})
         if not isinstance(select, exp.Select):
             raise refused(node, "a subquery here must be one SELECT", "put the set operation into FROM")
-        return select, self.ctes
+        return select, named_queries(select, self.ctes)
 
     def _correlation(self, node: exp.Expr, inner: Block) -> tuple[Pairs, list[Expression]]:
         """Split what reads outside into equalities (outer, inner) and the rest."""
@@ -116,7 +118,9 @@ class Subqueries:
 
     def _exists(self, node: exp.Exists, negated: bool) -> None:
         select, ctes = self._inner(node.this)
-        if _groups(select) or select.args.get("limit"):
+        if _cut(select):
+            raise refused(node, "LIMIT and OFFSET inside EXISTS", "leave them out: it asks for any row")
+        if _groups(select):
             if select.args.get("group") is None and select.args.get("having") is None and _groups(select):
                 raise refused(node, "EXISTS of an aggregate without GROUP BY is always true", "leave it out")
             query = self.translator.query(select, ctes, self.translator.names.prefix("exists"))
@@ -142,7 +146,7 @@ class Subqueries:
         left = self._outer(node, value.expression)
         select, ctes = self._inner(node.args["query"])
         kind: JoinKind = "null-aware-anti" if negated else "semi"
-        if _groups(select) or select.args.get("limit") or select.args.get("distinct"):
+        if _groups(select) or _cut(select) or select.args.get("distinct"):
             query = self.translator.query(select, ctes, self.translator.names.prefix("in"))
             self._same_type(node, value, query.fields[0].type, len(query.fields))
             right = Item(relation=query.relation, columns=frozenset(f.column for f in query.fields))
@@ -228,6 +232,8 @@ class Subqueries:
             return self._single(node, select, ctes)
         if select.args.get("having") is not None:
             raise refused(node, "HAVING in a scalar subquery", "put the condition into CASE")
+        if _cut(select):
+            raise refused(node, "LIMIT and OFFSET of one row", "leave them out")
         from cvs.plan.grouping import Grouping
 
         inner = self._block(select, ctes)
@@ -288,6 +294,10 @@ def _groups(select: exp.Select) -> bool:
         for expression in select.expressions
         for part in expression.walk(prune=lambda n: isinstance(n, exp.Select | exp.Window))
     )
+
+
+def _cut(select: exp.Select) -> bool:
+    return bool(select.args.get("limit") or select.args.get("offset"))
 
 
 def _without_not(node: exp.Expr) -> tuple[exp.Expr, bool]:

@@ -64,7 +64,12 @@ def arithmetic(operator: str, left: str, right: str) -> str | None:
     widest = _widest([left, right])
     if operator == "/" and widest in INTEGERS:
         return "double"  # because Spark divides integers as doubles
-    return "bigint" if widest in INTEGERS and widest != "varint" else widest
+    return widened(widest)
+
+
+def widened(cql_type: str) -> str:
+    """Return the type a computed number has: fixed integers become `bigint`, so that -x and ABS(x) always fit."""
+    return "bigint" if cql_type in INTEGERS and cql_type != "varint" else cql_type
 
 
 def _widest(types: list[str]) -> str:

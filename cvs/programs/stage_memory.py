@@ -41,11 +41,10 @@ class MemoryDoor:
                 return self._set(request)
             case ReadImages():
                 images = self.images.get((request.table, request.bucket), {})
-                return {
-                    key: image
-                    for key, (_, image) in sorted(images.items())
-                    if key in request.keys or key.startswith(request.prefixes)
-                }
+                found = {key for key in request.keys if key in images}
+                if request.prefixes:
+                    found.update(key for key in images if key.startswith(request.prefixes))
+                return {key: images[key][1] for key in sorted(found)}
             case PutImages():
                 images = self.images.setdefault((request.table, request.bucket), {})
                 for key, image in request.images:

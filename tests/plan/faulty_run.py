@@ -150,8 +150,7 @@ class PipelineRun:
             patience = self.chance.randrange(60) if dies else 10**9
             while patience and self._stepped(driver):
                 patience -= 1
-                if self.faults or self.door.shown:
-                    self._look()
+                self._look()
                 self._wake()
             if driver.done:
                 break
@@ -203,7 +202,7 @@ class PipelineRun:
 
     def _look(self, *, snapshots: bool = False) -> None:
         """Note what plain readers can see since the last look, and now and then what a snapshot reader sees."""
-        if not isinstance(self.door, FaultyDoor):
+        if not isinstance(self.door, FaultyDoor) or not (self.faults or self.door.shown or snapshots):
             return
         published = {it.publication.table: it.publication for it in self.program.publications}
         for table, key, _ in self.door.shown:

@@ -224,6 +224,8 @@ class Grammar:
 class Base:
     """The tables' rows, with random changes; an epoch is a batch of them, combined."""
 
+    SPACE = "r"
+
     def __init__(self, random: Random, tables: Mapping[str, BaseTable] = TABLES) -> None:
         self.random = random
         self.tables = tables
@@ -277,7 +279,7 @@ class Base:
     def answer(self, sql: str) -> list[dict]:
         """Run a query in DuckDB over the rows as they are."""
         connection = _duckdb()
-        connection.execute("DROP SCHEMA IF EXISTS r CASCADE; CREATE SCHEMA r")
+        connection.execute(f"DROP SCHEMA IF EXISTS {self.SPACE} CASCADE; CREATE SCHEMA {self.SPACE}")
         for name, table in self.tables.items():
             connection.execute(
                 f"CREATE TABLE {name} ({', '.join(f'{n} {DUCK[t]}' for n, t in table.columns)})"

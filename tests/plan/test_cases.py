@@ -11,6 +11,7 @@ The expected rows are written by hand; the view's own query in DuckDB must give 
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,8 @@ class Runner:
         changes = {}
         for name, table in self.tables.items():
             columns = ", ".join(column for column, _ in table.columns)
-            now = Counter(self.duck.execute(f"SELECT {columns} FROM {name}").fetchall())
+            found = self.duck.execute(f"SELECT {columns} FROM {name}").fetchall()
+            now = Counter(tuple(_aware(value) for value in row) for row in found)
             changes[name] = Counter(now)
             changes[name].subtract(self.rows.get(name, Counter()))
             changes[name] = Counter({row: count for row, count in changes[name].items() if count})
@@ -87,9 +89,15 @@ class Runner:
         self.run.epoch(changes)
 
 
+def _aware(value: Any) -> Any:
+    return value.replace(tzinfo=UTC) if isinstance(value, datetime) else value
+
+
 def _word(value: Any) -> str:
     if value is None:
         return "NULL"
+    if isinstance(value, datetime):
+        return str(value.replace(tzinfo=None))
     if isinstance(value, bool):
         return str(value).lower()
     return f"{float(value):.6g}" if not isinstance(value, str) and hasattr(value, "__float__") else str(value)

@@ -1,0 +1,92 @@
+"""Views as people write them (`cases/shop.sql`), all in one plan: each equals DuckDB after every epoch."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from cvs.model.views import BaseTable
+from cvs.plan.maintenance import Choices, maintenance_plan
+from cvs.plan.sql import DeclaredView, parse_views
+from tests.plan.programs_run import ProgramsRun
+from tests.plan.random_views import Base
+from tests.plan.tpch.data import comparable
+
+TEXT = Path(__file__).with_name("cases").joinpath("shop.sql").read_text()
+TABLES = {
+    table.name: table
+    for table in (
+        BaseTable(
+            name="shop.orders",
+            columns=(
+                ("customer", "int"), ("day", "date"), ("id", "int"), ("status", "text"), ("total", "decimal"),
+                ("note", "text"), ("vip", "boolean"),
+            ),
+            partition_key=("customer", "day"),
+            clustering_key=("id",),
+        ),
+        BaseTable(
+            name="shop.customers",
+            columns=(
+                ("id", "int"), ("name", "text"), ("country", "text"), ("active", "boolean"), ("referrer", "int"),
+                ("weight", "double"),
+            ),
+            partition_key=("id",),
+        ),
+        BaseTable(
+            name="shop.lines",
+            columns=(
+                ("customer", "int"), ("day", "date"), ("id", "int"), ("line", "smallint"), ("sku", "text"),
+                ("quantity", "int"), ("price", "decimal"),
+            ),
+            partition_key=("customer", "day"),
+            clustering_key=("id", "line"),
+        ),
+    )
+}  # fmt: skip
+
+
+class Shop(Base):
+    """Random changes of the shop's tables, and what DuckDB says to a view of them."""
+
+    SPACE = "shop"
+
+    def value(self, kind: str, *, solid: bool = False) -> object:
+        if kind == "text" and not solid and self.random.random() < 0.5:
+            return self.random.choice(["paid", "posted", "open", "de", "fr"])
+        return super().value(kind, solid=solid)
+
+
+def wanted(base: Shop, view: DeclaredView) -> list[dict[str, Any]]:
+    """Return DuckDB's rows in our types: it gives timestamps where Spark has dates, and the other way round."""
+    rows = base.shown(view)
+    dated = {name for name, kind in view.columns if kind == "date"}
+    return [
+        {n: v.date() if n in dated and isinstance(v, datetime) else v for n, v in row.items()} for row in rows
+    ]
+
+
+def plain(rows: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Bring timestamps and the dates that begin with them to one form."""
+    return [{n: str(v)[:10] if hasattr(v, "year") else v for n, v in row.items()} for row in rows]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_views_as_people_write_them_equal_duckdb(seed: int) -> None:
+    random = Random(seed)
+    views = parse_views(TEXT, TABLES)
+    assert len(views) >= 40
+    run = ProgramsRun(maintenance_plan(views, TABLES, Choices(buckets=4, by_cost=bool(seed % 2))))
+    base = Shop(random, TABLES)
+    shown: set[str] = set()
+    for epoch in range(5):
+        run.epoch(base.epoch(30))
+        for view in views:
+            columns = [name for name, _ in view.columns if name != "only"]
+            got = comparable(plain(list(run.published[view.name].values())), columns)
+            assert got == comparable(plain(wanted(base, view)), columns), f"{view.name}, epoch {epoch}"
+            shown |= {view.name} if got else set()
+    assert len(shown) > len(views) - 5
