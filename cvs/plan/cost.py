@@ -8,8 +8,8 @@ many rows it carries. So a larger epoch is cheaper a row, and an aggregate of fe
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -65,55 +65,7 @@ class PlanCost:
 
 def plan_cost(plan: Plan, statistics: Statistics | None = None, weights: Weights | None = None) -> PlanCost:
     """Estimate a plan; the total weighs base tables by their rates (all equal if none are known)."""
-    return _Estimate(plan, statistics or Statistics(), weights or Weights()).cost()
-
-
-class ZonePrices:
-    """What stages cost in one zone, for deciding which to put together; rows and changes are estimated once."""
-
-    def __init__(self, plan: Plan, statistics: Statistics, weights: Weights) -> None:
-        """Take a plan of one stage a zone, from which everything but the zones is known."""
-        self._estimate = _Estimate(plan, statistics, weights)
-        self._estimate.cost()
-        self._buckets = {zone.stages[0].name: zone.buckets for zone in plan.zones}
-        self._piles: dict[str, _Pile] = {}
-
-    def ms(self, stages: Sequence[Stage]) -> float:
-        """Return the milliseconds an update of the mix takes in a zone of these stages."""
-        buckets = max(self._buckets[stage.name] for stage in stages)
-        costs = self._estimate.zone(Zone(name="", stages=tuple(stages), buckets=buckets))
-        return sum(self._estimate.mean(cost.ms) for cost in costs)
-
-    def cheaper(self, zone: Sequence[Stage], stage: Stage) -> bool:
-        """Say whether a stage costs no more in a zone than beside it.
-
-        Where it makes the zone no deeper, nothing else is computed again: only its own cost is compared.
-        """
-        pile = self._pile(zone)
-        own = _depth(stage, pile.depths)
-        if own <= pile.deepest:
-            return self._estimate.inside(stage, pile.deepest - own + 1) <= self.ms([stage])
-        if all(edge.source in pile.depths for edge in inputs(stage)):
-            return pile.again + self._estimate.inside(stage, 1) <= self.ms([stage])
-        return self.ms([*zone, stage]) <= self.ms(zone) + self.ms([stage])
-
-    def _pile(self, zone: Sequence[Stage]) -> "_Pile":
-        """Return what is known of a zone that grows from call to call."""
-        pile = self._piles.setdefault(zone[0].name, _Pile())
-        for stage in zone[len(pile.depths) :]:
-            depth = pile.depths[stage.name] = _depth(stage, pile.depths)
-            pile.deepest = max(pile.deepest, depth)
-            pile.again += self._estimate.inside(stage, 2) - self._estimate.inside(stage, 1)
-        return pile
-
-
-@dataclass(slots=True)
-class _Pile:
-    """Stages of a zone by how deep they are, and what it costs to read and compute all of them once more."""
-
-    depths: dict[str, int] = field(default_factory=dict)
-    deepest: int = 0
-    again: float = 0.0
+    return Estimate(plan, statistics or Statistics(), weights or Weights()).cost()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -129,7 +81,7 @@ class _Work:
     keys: float  # different values of its key
 
 
-def _depth(stage: Stage, depths: Mapping[str, int]) -> int:
+def depth_of(stage: Stage, depths: Mapping[str, int]) -> int:
     """Return the length of the longest way to a stage within its zone."""
     return 1 + max((depths.get(edge.source, 0) for edge in inputs(stage)), default=0)
 
@@ -141,13 +93,16 @@ def _times(zone: Zone) -> dict[str, int]:
     """
     depths: dict[str, int] = {}
     for stage in zone.stages:
-        depths[stage.name] = _depth(stage, depths)
+        depths[stage.name] = depth_of(stage, depths)
     deepest = max(depths.values())
     return {name: deepest - depth + 1 for name, depth in depths.items()}
 
 
-class _Estimate:
+class Estimate:
+    """Rows, changes and work of a plan's stages, in its order; each is estimated once."""
+
     def __init__(self, plan: Plan, statistics: Statistics, weights: Weights) -> None:
+        """Take a plan and what is known of its tables."""
         self.plan, self.statistics, self.weights = plan, statistics, weights
         self.bases = {base.name: base for base in plan.bases}
         self.mix = statistics.mix(self.bases) if self.bases else {}
@@ -159,6 +114,7 @@ class _Estimate:
         self.edges.update(edge.source for publication in plan.publications for edge in publication.inputs)
 
     def cost(self) -> PlanCost:
+        """Return what the whole plan costs."""
         found = [cost for zone in self.plan.zones for cost in self.zone(zone)]
         publish: dict[str, float] = dict.fromkeys(self.bases, 0.0)
         for publication in self.plan.publications:
@@ -219,6 +175,7 @@ class _Estimate:
         return self.mean(self.stage(stage, self.works[stage.name], {}, times).ms)
 
     def stage(self, stage: Stage, work: _Work, rounds: Mapping[str, float], times: int) -> StageCost:
+        """Return the cost of a stage whose zone takes so many test-and-sets and computes it so many times."""
         offered = self.offered(inputs(stage))
         ms = {
             base: work.written[base] * self.weights.state_row
@@ -277,6 +234,7 @@ class _Estimate:
         return total
 
     def rows_in(self, edges: tuple[Edge, ...]) -> float:
+        """Return the rows that some edges carry in all."""
         return sum(self.rows[edge.source] * self.share(edge) for edge in edges)
 
     def share(self, edge: Edge) -> float:
@@ -298,10 +256,10 @@ class _Estimate:
             output = {b: 2.0 * c * share for b, c in changes.items()}
             keys = 1.0
         else:
-            names = stage.key
-            keys = self.different(inputs(stage), names)
+            different = self.different(inputs(stage), stage.key)
+            keys = self.places(inputs(stage), stage.key, different)
             once = self.once(changes, keys)
-            shown = keys * (0.5 if isinstance(stage, SetStage) else 1.0)
+            shown = different * (0.5 if isinstance(stage, SetStage) else 1.0)
             output = {b: c * once * shown / max(1.0, rows) for b, c in changes.items()}
         return _Work(
             changes=changes,
@@ -314,9 +272,11 @@ class _Estimate:
         )
 
     def aggregate(self, stage: AggregateStage, changes: dict[str, float], rows: float) -> _Work:
+        """Return the work of an aggregate: a group is written once an epoch, each of its kept values as it moves."""
         groups = min(max(1.0, rows), self.different(stage.inputs, stage.group))
         values = sum(1 for a in stage.aggregates if a.distinct or a.function.value in ("min", "max"))
-        once = self.once(changes, groups)
+        places = self.places(stage.inputs, stage.group, groups)
+        once = self.once(changes, places)
         each = {b: c * once for b, c in changes.items()}
         return _Work(
             changes=changes,
@@ -325,7 +285,7 @@ class _Estimate:
             looked={b: c + values * changes[b] for b, c in each.items()},
             kept=groups + values * rows,
             shown=groups,
-            keys=groups,
+            keys=places,
         )
 
     def join(self, stage: JoinStage, zone: Zone) -> _Work:
@@ -362,6 +322,15 @@ class _Estimate:
         rows = self.rows_in(edges)
         total = math.prod(max(self.values(edge, name) for edge in edges) for name in names)
         return max(1.0, min(rows, total)) if names else 1.0
+
+    def places(self, edges: tuple[Edge, ...], names: tuple[str, ...], different: float) -> float:
+        """Return how many keys changes may fall on: a total that moves leaves one and comes to another."""
+        columns = [(edge.source, c.expression) for edge in edges for c in edge.columns if c.name in names]
+        moving = any(
+            source in self.stages and isinstance(it, Column) and self.origin(source, it.name) is None
+            for source, it in columns
+        )
+        return max(different, COMPUTED_VALUES) if moving else different
 
     def values(self, edge: Edge, name: str) -> float:
         """Follow a column down to its base table and return its different values there."""

@@ -8,12 +8,13 @@ from typing import Any
 from cvs.model.stages import AggregateStage, Edge, JoinStage, Plan, Publication, Stage, Zone, inputs
 from cvs.model.views import BaseTable, Named, Relation
 from cvs.plan.cells import Cells, cells_of
-from cvs.plan.cost import ZonePrices, plan_cost
+from cvs.plan.cost import plan_cost
 from cvs.plan.drafts import Draft, Flow, Port
 from cvs.plan.late import Merge, merges
 from cvs.plan.levels import check_levels
 from cvs.plan.lowering import Lowering
 from cvs.plan.ordering import Orders
+from cvs.plan.prices import ZonePrices
 from cvs.plan.relations import scans
 from cvs.plan.sizes import Sizes
 from cvs.plan.sql import DeclaredView

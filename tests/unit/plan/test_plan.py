@@ -140,6 +140,20 @@ def test_merged_plans_cost_less_than_plans_apart() -> None:
     assert merged.storage_bytes < apart.storage_bytes
 
 
+def test_a_total_that_moves_is_expected_in_two_buckets() -> None:
+    """Found on a running pipeline: a row leaves the group of the total it had and comes to that of the one it has."""
+    counted = "SELECT region, COUNT(*) AS n FROM orders GROUP BY region"
+    plan = plan_of(f"SELECT n, COUNT(*) AS regions FROM ({counted}) AS r GROUP BY n")
+    run, base = ProgramsRun(plan), [(1, n, "a", None, None, None) for n in range(101)]
+    run.epoch({"shop.orders": Counter(base[:100])})
+    before = run.test_and_sets
+    run.epoch({"shop.orders": Counter(base[100:])})
+    known = Statistics(rows={"shop.orders": 100}, distinct={"shop.orders.region": 1}, epoch_updates=1)
+    expected = [sum(cost.rounds.values()) for cost in plan_cost(plan, known).stages]
+    assert run.test_and_sets - before == 3
+    assert [round(it) for it in expected] == [1, 2]
+
+
 def test_costs_follow_statistics_and_weights() -> None:
     plan = plan_of("SELECT region, COUNT(*) AS n FROM orders GROUP BY region")
     few = plan_cost(plan, Statistics(epoch_updates=10)).total_ms
