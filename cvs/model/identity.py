@@ -4,6 +4,7 @@ SQL's grouping equality: null is null, NaN is NaN, -0.0 is 0.0, 1.00 is 1. What 
 lists) is given a form it can.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
@@ -26,6 +27,7 @@ class _NotANumber:
 
 NAN = _NotANumber()
 _PLAIN = frozenset({int, str, bytes, bool, type(None)})
+_COLLECTIONS = frozenset({tuple, list, frozenset, set})
 
 
 def identity(value: Value) -> Value:
@@ -45,11 +47,18 @@ def identity(value: Value) -> Value:
 
 
 def canonical(value: Value) -> Value:
-    """Return the value a group key shows: one form of each number (PROTOCOL H25)."""
-    if type(value) is float:
-        return value + 0.0
-    if type(value) is Decimal:
+    """Return the value a group key shows: one form of each number, inside collections too (PROTOCOL H25)."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is float:
+        return value + 0.0 if value == value else math.nan
+    if kind is Decimal:
         return plain_decimal(value)
+    if kind in _COLLECTIONS:
+        return kind(map(canonical, value))
+    if isinstance(value, dict):
+        return kind((canonical(k), canonical(v)) for k, v in value.items())
     return value
 
 

@@ -66,25 +66,21 @@ class AggregateProgram:
         """Take the old row out of its group, put the new one into its own; one test-and-set if they agree."""
         before = contribution(entry.before, self.where)
         after = contribution(entry.after, self.where)
-        left = None if before is None else self._key(before)
-        joined = None if after is None else self._key(after)
-        if left == joined:
-            if left is None or self._same(before, after):
-                return in_order(())
-            return in_order((self._absorb(entry, left, (before, after), policy),))
+        if before is not None and after is not None and (key := self._key(before)) == self._key(after):
+            return in_order(
+                () if self._same(before, after) else (self._absorb(entry, key, (before, after), policy),)
+            )
         runs = []
-        if left is not None:
-            runs.append(self._absorb(entry, left, (before, None), policy))
-        if joined is not None:
-            runs.append(self._absorb(entry, joined, (None, after), policy))
+        if before is not None:
+            runs.append(self._absorb(entry, self._key(before), (before, None), policy))
+        if after is not None:
+            runs.append(self._absorb(entry, self._key(after), (None, after), policy))
         return in_order(runs)
 
     def _key(self, row: Row) -> Key:
         return tuple(value(row) for _, value in self.group)
 
-    def _same(self, before: Row | None, after: Row | None) -> bool:
-        if before is None or after is None:
-            return before is after
+    def _same(self, before: Row, after: Row) -> bool:
         arguments = (a.argument for a in self.aggregates if a.argument)
         return all(argument(before) == argument(after) for argument in arguments)
 

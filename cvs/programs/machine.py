@@ -251,6 +251,8 @@ def _request(entry: Entry, key: Key, found: Found, change: Change, *, policy: Po
     row = dict(change.puts).get(RECORD, row)
     if row is None and not policy.keep_deleted:
         new = UNTOUCHED
+    # Of a put and a deletion of one row in one batch Cassandra lets the deletion win.
+    assert not any(key in change.deletes for key, _ in change.puts), "a row is both put and deleted"
     return TestAndSet(
         key=key,
         expected=found.signature,

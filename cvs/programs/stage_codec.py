@@ -5,7 +5,6 @@ equal; two values are the same *key* if SQL calls them equal, so `pack_key` make
 and every NaN one (H25).
 """
 
-import math
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -65,12 +64,10 @@ _DECODERS: dict[int, Callable[[bytes], Value]] = {
 
 def _wrap(value: Value) -> Value:
     """Return what MessagePack can hold for a value that is not plain."""
-    if type(value) is Decimal:
+    if isinstance(value, Decimal):
         return _extension(1, str(value).encode())
     if isinstance(value, int):
         return value if -_SMALL <= value < _SMALL else _extension(4, str(value).encode())
-    if isinstance(value, Decimal):
-        return _extension(1, str(value).encode())
     if isinstance(value, UUID):
         return _extension(2, value.bytes)
     if isinstance(value, date):
@@ -135,7 +132,7 @@ def pack_key(values: Iterable[Value]) -> bytes:
             return _encode(values)
         except OverflowError:
             return pack(values)
-    return pack([math.nan if value != value else canonical(value) for value in values])
+    return pack(map(canonical, values))
 
 
 def picking(places: Sequence[int]) -> Callable[[Values], Values]:

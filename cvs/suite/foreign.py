@@ -16,6 +16,7 @@ is judged is what a reader could have seen.
 
 import json
 import subprocess
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -30,13 +31,16 @@ from cvs.simulate.scheduler import CALM
 from cvs.simulate.world import Scenario, Timeline, World
 from cvs.store.port import PartitionId
 from cvs.suite.classes import CLASSES, ViewClass, view_class
-from cvs.suite.judged import form, judged, view_of
+from cvs.suite.judged import Judgement, form, judged, view_of
 from cvs.suite.reports import Report
 from cvs.suite.shrinking import cuts
 from cvs.suite.strategies import FaultSet, scenario
 
 RESTARTS = 0.15
 """How often an instance restarts, of all moves."""
+
+ANSWER_SECONDS = 30
+"""How long a maintainer may think about one message."""
 
 CUTS_MAX = 300
 """Runs that making the worst one smaller may cost."""
@@ -68,8 +72,18 @@ class Maintainer(Protocol):
 class LineMaintainer:
     """A maintainer in a process of its own, spoken to in lines of JSON."""
 
-    def __init__(self, command: Sequence[str]) -> None:
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, command: Sequence[str], *, answer_seconds: float = ANSWER_SECONDS) -> None:
+        self._answer_seconds = answer_seconds
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+        except OSError as refused:
+            raise AssumptionError(
+                f"the maintainer cannot be started: {refused.strerror}",
+                where=" ".join(command),
+                next_step="--maintainer takes a command with its arguments, as a shell would",
+            ) from refused
 
     def apply(self, entry: Entry) -> None:
         """Send one base update."""
@@ -97,17 +111,29 @@ class LineMaintainer:
     def _ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        too_late = threading.Event()
+
+        def end() -> None:
+            too_late.set()
+            self._process.kill()
+
+        clock = threading.Timer(self._answer_seconds, end)
+        clock.start()
         try:
             self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
             line = self._process.stdout.readline()
         except BrokenPipeError:
             line = ""
+        finally:
+            clock.cancel()
         if not line:
+            late = f"gave no answer in {self._answer_seconds:g} s"
             raise AssumptionError(
-                "the maintainer ended in the middle of a run",
+                f"the maintainer {late if too_late.is_set() else 'ended in the middle of a run'}",
                 where=json.dumps(message),
-                next_step="it must answer every message with one line of JSON",
+                next_step="it must answer every message with one line of JSON, and flush it: many languages keep "
+                "output back when it is no terminal",
             )
         try:
             answer = json.loads(line)
@@ -172,12 +198,16 @@ def examine(
             record, worst = judgement.record, number
     words: tuple[str, ...] = ("no run below complete",)
     if record is not Level.COMPLETE:
-        words = _smallest(instances, shape, _drawn(shape, len(instances), worst, updates), record)
+        smallest, words = _smallest(instances, shape, _drawn(shape, len(instances), worst, updates), record)
+        record = min(record, smallest.record, key=lambda level: level.rank)
+        whole = min(whole, smallest.view, key=lambda level: level.rank)
     return Examination(runs=runs, record=record, view=whole, seed=worst, words=words)
 
 
-def _smallest(instances: Sequence[Maintainer], shape: ViewClass, run: Run, level: Level) -> tuple[str, ...]:
-    """Cut moves and base rows as long as the run is no better; return what happens in what is left."""
+def _smallest(
+    instances: Sequence[Maintainer], shape: ViewClass, run: Run, level: Level
+) -> tuple[Judgement, tuple[str, ...]]:
+    """Cut moves and base rows as long as the run is no better; return what is left: its levels, and what happens."""
     tries, progress = 0, True
     while progress and tries < CUTS_MAX:
         progress = False
@@ -189,7 +219,7 @@ def _smallest(instances: Sequence[Maintainer], shape: ViewClass, run: Run, level
             if tries == CUTS_MAX:
                 break
     watched, told = _driven(instances, shape, run)
-    return (*told, *_wrong(watched, shape))
+    return judged(watched, shape), (*told, *_wrong(watched, shape))
 
 
 def _smaller(run: Run) -> Iterator[Run]:

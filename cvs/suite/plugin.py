@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from cvs.errors import CvsError
 from cvs.suite.foreign import Examination, examine
 from cvs.suite.user_views import user_views
 from cvs.suite.view_reports import ViewsExamined, examine_views, written
@@ -34,7 +35,10 @@ def cvs_views(tmp_path: Path) -> Callable[..., ViewsExamined]:
     def examined(
         path: str | Path, *, examples: int = 50, seed: int = 0, without: tuple[str, ...] = ()
     ) -> ViewsExamined:
-        user = user_views(Path(path).read_text())
+        try:
+            user = user_views(Path(path).read_text())
+        except CvsError as mistake:  # its words say what to do; our stack says nothing to a user
+            pytest.fail(f"{path}: {mistake}", pytrace=False)
         found = examine_views(user, examples=examples, seed=seed, without=without)
         written(found, tmp_path)
         return found

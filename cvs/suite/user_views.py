@@ -41,7 +41,9 @@ DELETE_SHARE = 0.25
 INITIAL_SHARE = 0.4
 
 _STATEMENT = re.compile(r"(?:'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/|[^;'\"])+;?|['\"]", re.S)
-_CREATE_TABLE = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*create\s+table\b", re.S | re.I)
+_SCHEMA = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:create\s+(?:table|keyspace|type|index)|use)\b", re.S | re.I
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +74,7 @@ def user_views(
     text: str, *, tables: Mapping[str, BaseTable] | None = None, keyspace: str | None = None
 ) -> UserViews:
     """Read views; their tables come from CREATE TABLE statements of the same text unless given."""
-    known = tables if tables is not None else tables_of_schema(_tables_part(text))
+    known = tables if tables is not None else tables_of_schema(_schema_part(text))
     views = parse_views(_views_part(text), known, keyspace=keyspace)
     if not views:
         raise SpecificationError(
@@ -97,14 +99,14 @@ def _schema_of(tables: Iterable[BaseTable]) -> str:
     return "".join(lines)
 
 
-def _tables_part(text: str) -> str:
-    return "".join(part for part in _STATEMENT.findall(text) if _CREATE_TABLE.match(part))
+def _schema_part(text: str) -> str:
+    return "".join(part for part in _STATEMENT.findall(text) if _SCHEMA.match(part))
 
 
 def _views_part(text: str) -> str:
-    """Blank the CREATE TABLE statements out; lines keep their numbers."""
+    """Blank the statements of the schema out; lines keep their numbers."""
     parts = _STATEMENT.findall(text)
-    return "".join("\n" * part.count("\n") if _CREATE_TABLE.match(part) else part for part in parts)
+    return "".join("\n" * part.count("\n") if _SCHEMA.match(part) else part for part in parts)
 
 
 def constants(part: Any) -> Iterator[Any]:
@@ -131,25 +133,28 @@ _FEW: dict[str, tuple[Any, ...]] = {
     "blob": (b"a", b"b"),
     "inet": ("10.0.0.1", "10.0.0.2"),
     "duration": ("0mo1d0ns", "0mo2d0ns"),
-    "float": (0.5, 1.0, 2.0),
-    "double": (0.5, 1.0, 2.0),
-    "decimal": (Decimal("1.00"), Decimal("2.5"), Decimal(0)),
+    "float": (0.0, -0.0, 0.5, 2.0),
+    "double": (0.0, -0.0, 0.5, 2.0),
+    "decimal": (Decimal("1.00"), Decimal("1.0"), Decimal("2.5"), Decimal(0)),
 } | dict.fromkeys(("text", "varchar", "ascii"), ("a", "b", "c"))
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint", "varint", "time", "counter")
 
 
 def values_of(kind: CqlType, known: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a few values of a type: of its own, and the constants of the views that fit, with neighbours."""
+    """Return a few values of a type: of its own, and the constants of the views that fit, with neighbours.
+
+    Some are equal and written otherwise (1.0 and 1.00, 0.0 and -0.0): they are one group, and one value of a join.
+    """
     if kind.parts:
-        inner = [values_of(part, ())[:1] for part in kind.parts]
+        inner = [values_of(part, ())[:2] for part in kind.parts]
         if kind.name == "vector":
             return tuple(normal(kind, [value] * kind.size) for value in values_of(kind.parts[0], ()))
         if kind.name in ("list", "set"):
-            return (normal(kind, []), normal(kind, list(inner[0])))
+            return tuple(normal(kind, some) for some in ([], *([value] for value in inner[0])))
         if kind.name == "map":
-            return (normal(kind, {}), normal(kind, {inner[0][0]: inner[1][0]}))
-        return (tuple(each[0] if each else None for each in inner),)
+            return tuple(normal(kind, some) for some in ({}, *({inner[0][0]: value} for value in inner[1])))
+        return tuple(tuple(each[at % len(each)] if each else None for each in inner) for at in (0, 1))
     found = [normal(kind, v) for v in _FEW.get(kind.name, (1, 2, 3, 0))]
     for constant in known:
         near = [constant]
@@ -162,7 +167,7 @@ def values_of(kind: CqlType, known: tuple[Any, ...]) -> tuple[Any, ...]:
                 continue
             if type(fitting) is type(found[0]):
                 found.append(fitting)
-    return tuple(dict.fromkeys(found))
+    return tuple({repr(value): value for value in found}.values())
 
 
 class Workload:
@@ -181,7 +186,7 @@ class Workload:
         key = self.tables[table].key
         columns = []
         for name in key:
-            values = list(self.domains[table][name])
+            values = list(dict.fromkeys(self.domains[table][name]))
             random.shuffle(values)
             columns.append(values[:KEYS_A_TABLE])
         every = list(islice(product(*columns), 64))

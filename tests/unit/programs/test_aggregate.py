@@ -72,6 +72,20 @@ def test_a_sum_of_zero_is_not_an_empty_group():
     assert world.view == {}
 
 
+def test_the_papers_sum_apart_from_its_defect():
+    """Algorithms 4-6: in place where the group stays, out of one and into the other where it does not."""
+    world = Driven(PaperSum(view="v", table="r", group="x", argument="y", name="sum"))
+    for key, y in ((1, 5), (2, 3)):
+        world.update("r", key, {"x": "a", "y": y})
+    before = world.manager.counts.test_and_sets
+    world.update("r", 1, {"x": "a", "y": 7})
+    assert world.manager.counts.test_and_sets == before + 1
+    assert world.view == {("a",): {"x": "a", "sum": 10}}
+    world.update("r", 2, {"x": "b", "y": 4})
+    world.update("r", 3, {"x": "c", "y": 0})
+    assert world.view == {(x,): {"x": x, "sum": total} for x, total in (("a", 7), ("b", 4), ("c", 0))}
+
+
 def test_the_papers_sum_deletes_a_group_that_still_has_a_row():
     world = Driven(PaperSum(view="v", table="r", group="x", argument="y", name="sum"))
     world.update("r", 1, {"x": "a", "y": 5})

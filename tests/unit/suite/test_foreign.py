@@ -76,6 +76,13 @@ def test_a_naive_maintainer_alone_still_counts_twice_after_a_restart():
     assert examine([Naive({})], view="count", runs=20).record is Level.NOT_CONVERGED
 
 
+def test_what_the_smallest_run_shows_counts_too():
+    """Five runs show weak at worst; cut down, one of them ends wrong, and that is what is told."""
+    found = examine([Naive({})], view="count", runs=5)
+    assert (found.record, found.view) == (Level.NOT_CONVERGED, Level.NOT_CONVERGED)
+    assert "at the end" in found.words[-1]
+
+
 def test_ours_is_complete_by_the_same_measure(cvs_suite):
     stores = [MemoryStore()]
     found = cvs_suite([Ours(stores), Ours(stores)], view="count", runs=20)
@@ -131,6 +138,21 @@ def test_a_maintainer_that_stops_answering_is_refused():
             maintainer.restart()
     finally:
         maintainer.close()
+
+
+def test_a_maintainer_that_keeps_its_answers_back_is_refused():
+    """As awk and jq do when their output is a pipe."""
+    maintainer = LineMaintainer(["sleep", "60"], answer_seconds=0.2)
+    try:
+        with pytest.raises(AssumptionError, match="gave no answer in"):
+            maintainer.restart()
+    finally:
+        maintainer.close()
+
+
+def test_a_command_that_is_not_there_is_said_to_be_that(capsys):
+    assert run(["suite", "--maintainer", "no-such-command here", "--runs", "1"]) == ExitCode.BAD_INPUT
+    assert "the maintainer cannot be started: No such file or directory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("says", ['{"ok": true}', '{"row": null}', "hello", "[1]"])

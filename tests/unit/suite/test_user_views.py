@@ -15,6 +15,7 @@ from cvs.suite.view_story import story_of, text_of, with_levels
 pytest_plugins = ["cvs.suite.plugin"]
 
 SCHEMA = """-- it's only "a schema";
+CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
 CREATE TABLE shop.orders (id int PRIMARY KEY, city text, total decimal);
 create table shop.visits (city text, day date, n int, PRIMARY KEY (city, day)); -- clustered
 """
@@ -68,14 +69,14 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
 def test_a_story_line_it_does_not_know_is_refused_with_its_number() -> None:
     with pytest.raises(HistoryError, match="no such line") as refusal:
-        story_of(f"sql {SCHEMA.splitlines()[1]}\nonce upon a time\n", where="a.story")
+        story_of(f"sql {SCHEMA.splitlines()[2]}\nonce upon a time\n", where="a.story")
     assert refusal.value.where == "a.story:2"
 
 
 def test_mistakes_in_a_view_keep_their_line() -> None:
     with pytest.raises(SpecificationError) as refusal:
         user_views(SCHEMA + "CREATE MATERIALIZED VIEW shop.v AS\nSELECT nothing FROM shop.orders;")
-    assert refusal.value.where.startswith("line 5:"), refusal.value.where
+    assert refusal.value.where.startswith("line 6:"), refusal.value.where
     with pytest.raises(SpecificationError, match="CREATE TABLE"):
         user_views(BY_CITY)
     with pytest.raises(SpecificationError, match="no view"):
@@ -104,10 +105,30 @@ def test_constants_of_the_views_and_their_neighbours_are_drawn() -> None:
     assert "x;y" in domains["shop.orders"]["city"]
 
 
+def test_numbers_written_otherwise_inside_collections_are_one_group() -> None:
+    """1.0 and 1.00 in a list, 0.0 and -0.0 in a tuple: the state had two groups, the table a row of one of them."""
+    found = examine_views(
+        views_of("""CREATE TABLE b.r (k int PRIMARY KEY, l frozen<list<decimal>>, t frozen<tuple<double, int>>);
+            CREATE MATERIALIZED VIEW b.v AS SELECT l, COUNT(*) AS n FROM b.r GROUP BY l;
+            CREATE MATERIALIZED VIEW b.j AS SELECT x.k AS k, y.k AS o FROM b.r x JOIN b.r y ON x.t = y.t;"""),
+        examples=10,
+    )
+    assert found.held, str(found)
+
+
 def test_a_users_test_asserts_its_levels_in_three_lines(cvs_views, tmp_path: Path) -> None:
     (tmp_path / "views.sql").write_text(SCHEMA + BY_CITY)
     found = cvs_views(tmp_path / "views.sql", examples=5)
     assert found.held, found
+
+
+def test_a_mistake_in_a_users_views_is_told_in_its_own_words(cvs_views, tmp_path: Path) -> None:
+    (tmp_path / "views.sql").write_text(
+        SCHEMA + "CREATE MATERIALIZED VIEW shop.v AS SELECT nope FROM shop.orders;"
+    )
+    with pytest.raises(pytest.fail.Exception, match="there is no column `nope`") as failure:
+        cvs_views(tmp_path / "views.sql")
+    assert not failure.value.pytrace
 
 
 def test_a_pipeline_that_stands_still_leaves_its_story_alone(tmp_path: Path) -> None:
