@@ -14,7 +14,6 @@ import multiprocessing
 import os
 import statistics
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -56,7 +55,6 @@ PROCESSES_MAX = 8
 
 @dataclass(frozen=True)
 class Load:
-    address: ClusterAddress
     what: str  # bare, cached, reading, hasty (no back-off)
     manager: int
     records: int
@@ -108,6 +106,8 @@ def programmed(load: Load, store: CassandraStore) -> tuple[int, int, list[float]
         tries = 0
         while (ending := manager.maintain(program, entry, attempt=tries + 1)) is Ending.GAVE_UP:
             tries += 1
+            if time.perf_counter() - began > load.seconds:
+                break  # because what is not applied in time does not count
             if load.what != "hasty":
                 time.sleep(0.002 * 2 ** min(tries, 6) * random.random())
         if ending is Ending.APPLIED:  # because a replay costs nothing
@@ -115,46 +115,64 @@ def programmed(load: Load, store: CassandraStore) -> tuple[int, int, list[float]
     return len(latencies), manager.counts.rejected, latencies
 
 
-def work(loads: list[Load], out: "multiprocessing.Queue", ready: Any) -> None:
-    """Be some managers, each a thread of its own, with one session as a process has."""
-    session = CassandraSession(loads[0].address)
+def work(address: ClusterAddress, inbox: "multiprocessing.Queue", out: "multiprocessing.Queue") -> None:
+    """Be some managers of each run, each a thread of its own, with one session as a process has."""
+    session = CassandraSession(address)
     store = CassandraStore(session, keyspace=KEYSPACE)
     session.driver  # noqa: B018 -- because connecting is not what is measured
-    ready.wait()  # because processes start one after the other, and contention needs all of them
-    with ThreadPoolExecutor(max_workers=len(loads)) as threads:
-        for answer in threads.map(
-            lambda load: (bare if load.what == "bare" else programmed)(load, store), loads
-        ):
-            out.put(answer)
+    while (task := inbox.get()) is not None:
+        loads, begin = task
+        time.sleep(max(0.0, begin - time.time()))  # because contention needs all of them
+        cpu = time.process_time()
+        with ThreadPoolExecutor(max_workers=len(loads)) as threads:
+            answers = list(threads.map(partial(one_load, store=store), loads))
+        out.put((answers, time.process_time() - cpu))
     session.close()
 
 
-def measured(
-    address: ClusterAddress, what: str, managers: int, records: int, *, seconds: float, run: str
-) -> dict:
-    context = multiprocessing.get_context("spawn")
-    out = context.Queue()
-    processes = min(managers, PROCESSES_MAX)
-    ready = context.Barrier(processes)
-    salt = f"{what}-{managers}-{records}-{run}"  # because on records of an earlier run all would be replays
-    loads = [Load(address, what, m, records, seconds, salt) for m in range(managers)]
-    lives = [context.Process(target=work, args=(loads[p::processes], out, ready)) for p in range(processes)]
-    for life in lives:
-        life.start()
-    answers = [out.get(timeout=seconds + 120) for _ in loads]
-    for life in lives:
-        life.join()
-    latencies = sorted(latency for _, _, some in answers for latency in some)
-    done = sum(count for count, _, _ in answers)
-    return {
-        "what": what,
-        "managers": managers,
-        "records": records or "own",
-        "per_second": round(done / seconds, 1),
-        "refused_per_applied": round(sum(r for _, r, _ in answers) / max(done, 1), 3),
-        "p50_ms": round(1000 * latencies[len(latencies) // 2], 2),
-        "p99_ms": round(1000 * latencies[int(len(latencies) * 0.99)], 2),
-    }
+def one_load(load: Load, *, store: CassandraStore) -> tuple[int, int, list[float]]:
+    return (bare if load.what == "bare" else programmed)(load, store)
+
+
+class Managers:
+    """Processes that live as long as the bench: to start Python is not what is measured."""
+
+    def __init__(self, address: ClusterAddress) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._out = context.Queue()
+        self._inboxes = [context.Queue() for _ in range(PROCESSES_MAX)]
+        self._lives = [context.Process(target=work, args=(address, q, self._out)) for q in self._inboxes]
+        for life in self._lives:
+            life.start()
+
+    def measured(self, what: str, managers: int, records: int, *, seconds: float, run: str) -> dict:
+        salt = (
+            f"{what}-{managers}-{records}-{run}"  # because on records of an earlier run all would be replays
+        )
+        loads = [Load(what, m, records, seconds, salt) for m in range(managers)]
+        processes, begin = min(managers, PROCESSES_MAX), time.time() + 0.2
+        for number in range(processes):
+            self._inboxes[number].put((loads[number::processes], begin))
+        answers = [self._out.get(timeout=seconds + 120) for _ in range(processes)]
+        each = [one for some, _ in answers for one in some]
+        latencies = sorted(latency for _, _, some in each for latency in some) or [float("inf")]
+        done = sum(count for count, _, _ in each)
+        return {
+            "what": what,
+            "managers": managers,
+            "records": records or "own",
+            "per_second": round(done / seconds, 1),
+            "refused_per_applied": round(sum(r for _, r, _ in each) / max(done, 1), 3),
+            "p50_ms": round(1000 * latencies[len(latencies) // 2], 2),
+            "p99_ms": round(1000 * latencies[int(len(latencies) * 0.99)], 2),
+            "managers_cpu_us": round(1e6 * sum(cpu for _, cpu in answers) / max(done, 1)),
+        }
+
+    def stop(self) -> None:
+        for inbox in self._inboxes:
+            inbox.put(None)
+        for life in self._lives:
+            life.join()
 
 
 def epochs(address: ClusterAddress, records_a_bucket: int, updates: int, *, seconds: float, run: str) -> dict:
@@ -203,13 +221,15 @@ PARTS = {
 EPOCHS = ((1, 1), (1, 10), (50, 1), (50, 10))
 
 
-def runs_of(part: str, *, seconds: float, number: int) -> list[Callable[[ClusterAddress], dict]]:
-    """Return what one round of a part measures."""
+def a_round(
+    part: str, address: ClusterAddress, managers: Managers, *, seconds: float, number: int
+) -> list[dict]:
+    """Measure everything of a part once."""
     kept = {"seconds": seconds, "run": f"r{number}"}
-    runs = [partial(measured, what=w, managers=m, records=r, **kept) for w, m, r in PARTS[part]]
+    found = [managers.measured(*which, **kept) for which in PARTS[part]]
     if part == "epoch":
-        runs += [partial(epochs, records_a_bucket=b, updates=u, **kept) for b, u in EPOCHS]
-    return runs
+        found += [epochs(address, *which, **kept) for which in EPOCHS]
+    return found
 
 
 def median(runs: tuple[dict, ...]) -> dict:
@@ -286,16 +306,18 @@ def main() -> None:
                 "{'class': 'SimpleStrategy', 'replication_factor': 1}"
             )
         CassandraStore(session, keyspace=KEYSPACE).create("v")
+        managers = Managers(address)
         for warm_up in ("bare", "cached"):
-            measured(address, warm_up, 4, 0, seconds=2 * options.seconds, run="warm")  # not kept
+            managers.measured(warm_up, 4, 0, seconds=2 * options.seconds, run="warm")  # not kept
         for part in options.part or PARTS:
             rounds = [
-                [run(address) for run in runs_of(part, seconds=options.seconds, number=number)]
+                a_round(part, address, managers, seconds=options.seconds, number=number)
                 for number in range(options.rounds)
             ]
             for runs in zip(*rounds, strict=True):
                 found.append(median(runs))
                 print(json.dumps(found[-1]), flush=True)
+        managers.stop()
         session.close()
     concluded(found)
     if options.out:

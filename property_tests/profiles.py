@@ -1,8 +1,9 @@
-"""Hypothesis profiles: dev (`make check`), ci (`make test` in CI), nightly (campaigns; CVS_EXAMPLES sets the size)."""
+"""Hypothesis profiles: dev (`make check`), ci (`make test` in CI), nightly (campaigns; CVS_EXAMPLES sets the size),
+mutants (mutation testing: a failure is enough, nobody reads its smallest example)."""
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]  # because load of the machine is no finding
 
@@ -15,6 +16,14 @@ settings.register_profile(
     deadline=None,
     derandomize=True,  # because one commit has one verdict; the nightly parts explore
     print_blob=True,
+    suppress_health_check=SLOW_IS_FINE,
+)
+settings.register_profile(
+    "mutants",
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
     suppress_health_check=SLOW_IS_FINE,
 )
 settings.register_profile(

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from cvs.suite.classes import CLASSES
 from cvs.suite.table import cells
+from tests.mutation import MODULES
 
 ROOT = Path(__file__).resolve().parents[1]
 LEDGER = ROOT / "tests" / "ledger.ndjson"
@@ -63,6 +64,12 @@ PARTS: dict[str, tuple[str, ...]] = (
             if cell.shape.name == shape.name
         )
         for shape in CLASSES
+    }
+    | {
+        f"mutants-{module}": (
+            f"tests/nightly_mutants.py::test_no_mutant_survives_without_a_reason[{module}]",
+        )
+        for module in MODULES
     }
 )
 """Part -> what pytest is asked to run; each part takes CVS_EXAMPLES and CVS_SEED from the environment."""
