@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from cvs.model.expressions import Column
+from cvs.model.expressions import Call, Column
 from cvs.model.stages import (
     AggregateStage,
     DistinctStage,
@@ -30,6 +30,7 @@ from cvs.plan.sizes import CHANGES_AN_UPDATE, COMPUTED_VALUES, met, touched
 from cvs.plan.statistics import Known, Statistics, Weights, selectivity
 from cvs.programs.stage_combined import TOGETHER_MIN
 
+ANSWERS_MOVE = 0.01  # because whether there are any changes seldom, however often their count does
 BYTES_A_ROW = 120.0  # because a state row is two images, an epoch each, and a key
 
 
@@ -66,6 +67,12 @@ class PlanCost:
 def plan_cost(plan: Plan, statistics: Statistics | None = None, weights: Weights | None = None) -> PlanCost:
     """Estimate a plan; the total weighs base tables by their rates (all equal if none are known)."""
     return Estimate(plan, statistics or Statistics(), weights or Weights()).cost()
+
+
+def _only_answers(edge: Edge) -> bool:
+    """Say whether an edge carries only yes or no, as for NOT IN and EXISTS: most changes leave that as it is."""
+    kinds = [it.expression.function if isinstance(it.expression, Call) else "" for it in edge.columns]
+    return bool(kinds) and all(kind in ("=", "<>", ">", "<") for kind in kinds)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -219,7 +226,7 @@ class Estimate:
         """Return changes an update of each base table sends over some edges."""
         total: dict[str, float] = {}
         for edge in edges:
-            share = self.share(edge)
+            share = self.share(edge) * (ANSWERS_MOVE if _only_answers(edge) else 1.0)
             for base, count in self.changes[edge.source].items():
                 total[base] = total.get(base, 0.0) + count * share
         return total

@@ -28,6 +28,7 @@ from cvs.model.views import (
 )
 from cvs.plan.cells import Cells, Ranges, decomposable, parts_of, summed
 from cvs.plan.drafts import Branch, Draft, Flow, Port, Resolve, conjoined, resolved, source_types
+from cvs.plan.exclusion import not_in
 from cvs.plan.inference import type_of
 from cvs.plan.joins import conjuncts
 from cvs.plan.keys import EMPTY, facts
@@ -202,7 +203,7 @@ class Lowering:
 
     def _join(self, relation: Join) -> Flow:
         if relation.kind == "null-aware-anti":
-            return self.flow(self._not_in(relation))
+            return self.flow(not_in(relation, self.known_tables()))
         relation = with_small_right(relation, self.replicate)
         left_names = frozenset(columns(relation.left, self.known_tables()))
         left = Port(flow=self.flow(relation.left), prefix="l")
@@ -271,27 +272,6 @@ class Lowering:
 
     def _one_row(self, relation: Relation) -> bool:
         return EMPTY in facts(relation, self.known_tables()).keys or self.replicate(relation)
-
-    def _not_in(self, relation: Join) -> Relation:
-        """NOT IN: with a null among the choices nothing passes, with no choices everything does."""
-        ((value, choice),) = relation.on
-        if relation.residual is not None:
-            raise SpecificationError("NOT IN with a further condition", next_step="write NOT EXISTS")
-        tables = self.known_tables()
-        anti = Join(kind="anti", left=relation.left, right=relation.right, on=relation.on)
-        solid_value = isinstance(value, Column) and value.name in facts(relation.left, tables).never_null
-        solid_choice = isinstance(choice, Column) and choice.name in facts(relation.right, tables).never_null
-        if solid_value and solid_choice:
-            return anti
-        rows = AggregateColumn(name="not_in.rows", function=AggregateFunction.COUNT)
-        known = AggregateColumn(name="not_in.known", function=AggregateFunction.COUNT, argument=choice)
-        counted = Aggregate(source=relation.right, group=(), aggregates=(rows, known))
-        product = Join(kind="inner", left=anti, right=counted, on=())
-        empty = Call("=", (Column(rows.name), Literal(0)))
-        certain = Call(
-            "and", (Call("is_not_null", (value,)), Call("=", (Column(rows.name), Column(known.name))))
-        )
-        return Select(source=product, predicate=Call("or", (empty, certain)))
 
     def _set_operation(self, relation: SetOperation) -> Flow:
         names, others = (columns(side, self.known_tables()) for side in (relation.left, relation.right))

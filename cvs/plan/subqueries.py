@@ -196,15 +196,16 @@ class Subqueries:
         self._put(relation)
 
     def _nonempty(self, query: Query, negated: bool) -> None:
-        """An uncorrelated EXISTS: count the inner rows once, compare the count with zero."""
+        """An uncorrelated EXISTS: count the inner rows once; outer rows meet whether there are any, not the count."""
         prefix = self.translator.names.prefix("count")
-        name = f"{prefix}.rows"
-        count = AggregateColumn(name=name, function=AggregateFunction.COUNT)
+        count = AggregateColumn(name=f"{prefix}.rows", function=AggregateFunction.COUNT)
         counted = Aggregate(source=query.relation, group=(), aggregates=(count,))
-        product = Join(kind="inner", left=self.block.item.relation, right=counted, on=())
-        self._put(product, frozenset([name]))
-        test = Call("=" if negated else ">", (Column(name), Literal(0)))
-        self._put(Select(source=self.block.item.relation, predicate=test))
+        test = Call("=" if negated else ">", (Column(count.name), Literal(0)))
+        answer = Named(name=f"{prefix}.answer", expression=test)
+        right = Project(source=counted, columns=(answer,))
+        product = Join(kind="inner", left=self.block.item.relation, right=right, on=())
+        self._put(product, frozenset([answer.name]))
+        self._put(Select(source=self.block.item.relation, predicate=Column(answer.name)))
 
     def _mark(self, node: exp.Exists) -> Typed:
         """EXISTS inside an expression: a left join with the different correlation values, and a test."""

@@ -35,6 +35,8 @@ def expression_words(expression: Expression, names: Mapping[str, str] = MappingP
         return f"{parts[0]} {name.replace('_', ' ').upper()}"
     if name == "in":
         return f"{parts[0]} IN ({', '.join(parts[1:])})"
+    if name.startswith("cast_"):
+        return f"cast({parts[0]} as {name.removeprefix('cast_')})"
     return f"{name}({', '.join(parts)})"
 
 
@@ -83,12 +85,13 @@ def aggregate_words(column: AggregateColumn, names: Names) -> str:
 
 
 def meanings(plan: Plan) -> dict[str, dict[str, str]]:
-    """Return, for each stage, what its columns mean in words of the base tables."""
+    """Return, for each stage, what its columns mean: base columns, from a join on with the name of their table."""
     found: dict[str, dict[str, str]] = {}
+    told = {base.name: {n: f"{base.name.split('.')[-1]}.{n}" for n, _ in base.columns} for base in plan.bases}
     for stage in plan.stages:
         own: dict[str, str] = {}
         for edge in inputs(stage):
-            below = found.get(edge.source, {})
+            below = found.get(edge.source, told.get(edge.source, {}) if isinstance(stage, JoinStage) else {})
             for column in edge.columns:
                 own.setdefault(column.name, expression_words(column.expression, below))
         for name, column in ((a.name, a) for a in getattr(stage, "aggregates", ())):

@@ -157,3 +157,10 @@ FROM customers;
 CREATE MATERIALIZED VIEW shop.late_days AS
 SELECT DATE_TRUNC('month', day) AS month, MAX(DATEDIFF(day, DATE '2024-01-01')) AS last FROM orders
 GROUP BY DATE_TRUNC('month', day);
+
+CREATE MATERIALIZED VIEW shop.neither AS
+SELECT id FROM customers WHERE id NOT IN (SELECT referrer FROM customers) AND referrer NOT IN (SELECT customer FROM orders);
+
+CREATE MATERIALIZED VIEW shop.if_any AS
+SELECT id, name FROM customers WHERE EXISTS (SELECT 1 FROM orders WHERE total > 1)
+AND NOT EXISTS (SELECT 1 FROM lines WHERE quantity IS NULL);

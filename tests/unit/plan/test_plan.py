@@ -140,6 +140,24 @@ def test_merged_plans_cost_less_than_plans_apart() -> None:
     assert merged.storage_bytes < apart.storage_bytes
 
 
+@pytest.mark.parametrize(
+    "condition", ["id NOT IN (SELECT customer FROM orders WHERE total > 1)", "EXISTS (SELECT 1 FROM orders)"]
+)
+def test_one_answer_for_all_rows_moves_them_only_when_it_changes(condition: str) -> None:
+    """Another choice moves the counts behind NOT IN and EXISTS; the rows of the view are not looked at again for it."""
+    plan = plan_of(f"SELECT id, name FROM customers WHERE {condition}", choices=Choices(buckets=4))
+    run = ProgramsRun(plan)
+    customers, orders = (
+        [(n, "x", None) for n in range(50)],
+        [(n, 1, "a", 5, None, None) for n in range(60, 63)],
+    )
+    run.epoch({"shop.customers": Counter(customers), "shop.orders": Counter(orders[:2])})
+    before = run.test_and_sets
+    run.epoch({"shop.orders": Counter(orders[2:])})
+    assert run.test_and_sets - before <= 2, "the count, and the choice"
+    assert len(run.published["shop.v0"]) == 50
+
+
 def test_a_total_that_moves_is_expected_in_two_buckets() -> None:
     """Found on a running pipeline: a row leaves the group of the total it had and comes to that of the one it has."""
     counted = "SELECT region, COUNT(*) AS n FROM orders GROUP BY region"
