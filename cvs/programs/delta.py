@@ -308,6 +308,7 @@ class Emitted(msgspec.Struct, frozen=True):
     now: Visible | None
     written: int = 0
     doubt: Doubt | None = None
+    untimely: bool = False
 
 
 class Absorbed(msgspec.Struct, frozen=True):

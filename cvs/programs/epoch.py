@@ -20,6 +20,7 @@ from cvs.errors import StoreError
 from cvs.model.outcome import OutcomeKind
 from cvs.model.signature import Signature
 from cvs.programs.delta import StaleDriverError
+from cvs.programs.line import Line
 from cvs.programs.stage_bucket import BucketRead, ReadBucket, SetBucket, StateRow
 
 CONTROL_TABLE = "control"
@@ -63,6 +64,7 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     quarantine: tuple[str, ...] = ()
     views: dict[str, str] = {}  # view -> building, publishing, live, broken, paused; not named: live
     lifted: dict[str, int] = {}  # view -> what the write times of its rows begin at, beside the epoch
+    line: Line | None = None  # which write times it takes; None: all, as they come (the absorbed time-line)
 
     def write_time(self, view: str) -> int:
         """Return the write time of what this epoch puts into a view's table.
@@ -70,6 +72,21 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
         It grows with the epochs, since a lift is never taken back; so the later epoch always stands.
         """
         return self.lifted.get(view, 0) + self.epoch
+
+    @property
+    def taken(self) -> Mapping[str, int]:
+        """Return the positions below which nothing waits for a later epoch."""
+        return self.until if self.line is None else {**self.until, **self.line.held}
+
+    def has_all(self, shown: "Pin") -> bool:
+        """Say whether what this epoch left has all that another incarnation may have shown under its pin.
+
+        Of two on the write-time line it takes that W is as far; else that nothing waits that the other took.
+        """
+        taken = self.taken
+        if self.line is not None and shown.line is not None and self.line.upto >= shown.line.upto:
+            taken = self.until
+        return all(taken.get(stream, 0) >= at for stream, at in shown.until.items() if stream != shown.build)
 
     @property
     def building(self) -> bool:
@@ -99,6 +116,11 @@ class Control:
     def committed_watermark(self) -> int:
         """Return the moment (microseconds) before which every acknowledged base write is committed."""
         return self.pin.watermark_before if self.pinned else self.pin.watermark
+
+    @property
+    def committed_positions(self) -> Mapping[str, int]:
+        """Return the positions of the feed below which everything is committed."""
+        return self.pin.since if self.pinned and self.pin.line is None else self.pin.taken
 
     @property
     def pinned(self) -> bool:

@@ -17,7 +17,14 @@ from cvs.programs.epoch import LIVE, Pin
 from cvs.programs.stage_bag import Bag
 from cvs.programs.stage_bucket import ALL_RULES, Rules, State, run_bucket, together
 from cvs.programs.stage_codec import Values, bucket_of
-from cvs.programs.stage_delta import DeltaInput, Moved, PartitionChanges, due_between, run_delta
+from cvs.programs.stage_delta import (
+    DeltaInput,
+    Moved,
+    PartitionChanges,
+    due_between,
+    run_delta,
+    untimely_rows,
+)
 from cvs.programs.stage_publish import PublishCompute, Publishing, Shown
 from cvs.programs.stage_zone import BucketInput, ZoneCompute
 
@@ -72,6 +79,7 @@ class BaseMove:
     now: Values | None
     doubt: "RowInDoubt | None" = None
     quarantined: "Quarantined | None" = None
+    untimely: bool = False  # it has no claim to the write-time line any more (H12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +113,9 @@ class EpochResult:
     shown: dict[str, list[Shown]] = field(default_factory=dict)
     doubts: list[RowInDoubt] = field(default_factory=list)
     quarantined: list[Quarantined] = field(default_factory=list)
+    untimely: dict[str, int] = field(
+        default_factory=dict
+    )  # base table -> rows that have no claim any more (H12)
     stopped: dict[str, str] = field(default_factory=dict)  # base tables that nothing can follow any more
     rows: dict[str, int] = field(default_factory=dict)  # view -> rows, where all of it was published
     buckets: int = 0
@@ -114,6 +125,8 @@ class EpochResult:
         found = list(moves)
         self.doubts += [move.doubt for move in found if move.doubt is not None]
         self.quarantined += [move.quarantined for move in found if move.quarantined is not None]
+        if untimely := sum(move.untimely for move in found):
+            self.untimely[table] = untimely
         self.bases[table] = [move for move in found if move.before is not None or move.now is not None]
         return self.bases[table]
 
@@ -239,14 +252,14 @@ def decoded(base: BaseReader, moved: Iterable[Moved]) -> list[BaseMove]:
     for partition, it in moved:
         doubt = None if it.doubt is None else RowInDoubt(base.name, partition, it.clustering, it.doubt)
         if it.before == it.now:
-            moves.append(BaseMove(it.written, None, None, doubt))
+            moves.append(BaseMove(it.written, None, None, doubt, None, it.untimely))
             continue
         before, unread_before = row_of(base, partition, it.clustering, it.before)
         now, unread = row_of(base, partition, it.clustering, it.now)
         quarantined = None
         if unread or unread_before:
             quarantined = Quarantined(base.name, _key(base, partition, it.clustering), unread)
-        moves.append(BaseMove(it.written, before, now, doubt, quarantined))
+        moves.append(BaseMove(it.written, before, now, doubt, quarantined, it.untimely))
     return moves
 
 
@@ -267,6 +280,19 @@ def _key(base: BaseReader, partition: bytes, clustering: bytes) -> str:
     if unread or key is None:
         return shortened(partition.hex())
     return shortened(repr(tuple(value for value in key if value is not None)))
+
+
+def without_claim(program: Program) -> Generator[list[Any], list[Any], dict[str, list[Values]]]:
+    """Return the keys of the base rows that were shown out of the order of write times, by table (H12)."""
+    found: dict[str, list[Values]] = {}
+    for base, table in zip(program.bases, program.plan.bases, strict=True):
+        names = [name for name, _ in table.columns]
+        rows = yield from untimely_rows(base.delta)
+        keyed = (row_of(base, partition, clustering, {})[0] for partition, clustering in rows)
+        found[base.name] = [
+            tuple(row[names.index(name)] for name in table.key) for row in keyed if row is not None
+        ]
+    return found
 
 
 def base_bag(moves: Iterable[BaseMove]) -> Bag:

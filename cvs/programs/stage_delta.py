@@ -26,9 +26,12 @@ from cvs.programs.delta import (
     no_ranges,
 )
 from cvs.programs.stage_codec import framed
+from cvs.programs.untimely import Untimely
 
 EXPIRY_SLOT_SECONDS = 60
 SLOTS_AT_MOST = 100_000
+UNTIMELY_BUCKET = -(2**31)
+"""Where the rows are named that have no claim to the write-time line any more: no second of expiry comes to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,7 @@ class PartitionChanges:
 
     header: list[PartitionImage] = field(default_factory=list)
     rows: dict[bytes, list[RowImage]] = field(default_factory=dict)
+    untimely: Untimely | None = None  # those of them that come out of their order, where that matters
 
 
 DeltaInput = dict[bytes, PartitionChanges]
@@ -87,6 +91,7 @@ def run_delta(
     stored = _by_partition(found)
     puts: list[tuple[bytes, bytes]] = []
     expiring: dict[int, list[tuple[bytes, bytes]]] = {}
+    untimely: list[tuple[bytes, bytes]] = []
     moved: list[Moved] = []
     for partition in sorted(changes):
         header, rows = stored.get(partition, (None, {}))
@@ -106,6 +111,12 @@ def run_delta(
         for due, clustering in done.expiries:
             expiring.setdefault(expiry_bucket(due), []).append((_expiry_key(due, partition, clustering), b""))
         moved += [(partition, it) for it in done.emitted]
+        if it.untimely is not None:
+            odd = it.untimely.showing(header, rows, epoch=epoch, clock=clock, inside=inside)
+            untimely += [(framed(partition, clustering), b"") for clustering in odd]
+            moved += [(partition, Emitted(clustering, None, None, untimely=True)) for clustering in odd]
+    if untimely:  # before the rows are put: a replay finds these done and no longer knows
+        yield [PutImages(table=table, bucket=UNTIMELY_BUCKET, images=tuple(untimely), write_time=epoch)]
     requests = [PutImages(table=table, bucket=bucket, images=tuple(puts), write_time=epoch)] if puts else []
     requests += [
         PutImages(table=table, bucket=slot, images=tuple(sorted(images)), write_time=epoch)
@@ -145,6 +156,12 @@ def expiry_bucket(due: int) -> int:
 
 def _expiry_key(due: int, partition: bytes, clustering: bytes) -> bytes:
     return due.to_bytes(8, "big") + framed(partition, clustering)
+
+
+def untimely_rows(table: str) -> Generator[list[ReadImages], list[Any], list[tuple[bytes, bytes]]]:
+    """Return (partition, clustering) of the rows that have no claim to the write-time line any more."""
+    (found,) = yield [ReadImages(table=table, bucket=UNTIMELY_BUCKET, prefixes=(b"",))]
+    return [(partition, clustering or b"") for partition, clustering in map(split, found)]
 
 
 def due_between(

@@ -18,12 +18,11 @@ from cvs.plan.sql import DeclaredView
 from cvs.sidecar.requests import Requests
 from cvs.sidecar.verification import Report
 from cvs.sidecar.views import Views
-from cvs.stream.build import Build
+from cvs.stream.build import REPAIR, Build
 from cvs.stream.recipe import recipe_of
 from cvs.stream.reread import Reread
 
 SHOWN_SECONDS = 600.0
-STREAM = "repair-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +70,7 @@ def read_again(views: Views, *, seconds: float) -> dict[str, int]:
     with ExitStack() as closing:
         feed = open_feed(name)
         closing.callback(feed.close)
-        stream = f"{STREAM}{serving.names.keyspace}"
+        stream = f"{REPAIR}{serving.names.keyspace}"
         build = Build(views.session, feed, recipe.definitions, stream=stream)
         closing.callback(build.close)
         corrected = Reread(recipe=recipe, door=recipe.door(views.session), build=build).run()
@@ -85,8 +84,7 @@ def _wait_taken(views: Views, stream: str, position: int, *, seconds: float) -> 
     while time.monotonic() < end:
         with suppress(StoreError):
             control = read_control(views.session, views.settings.views.state_keyspace)
-            taken = control.pin.since if control.pinned else control.pin.until
-            if taken.get(stream, 0) >= position:
+            if control.committed_positions.get(stream, 0) >= position:
                 return
         time.sleep(0.2)
     raise StoreError(

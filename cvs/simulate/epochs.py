@@ -6,6 +6,7 @@ is in memory or leads to Cassandra, and between driver and door stands a postman
 
     write            the next base write enters the feed
     copy             the next write whose copy from another replica is still to come enters the feed again
+                     (`apart`: one of two replicas' logs goes on, `feeds.py`)
     d0 2             driver 0 sends one request of its round (the third that is unanswered, modulo), or goes on
     d0 lose/drop/delay 2   the same; the answer is lost, or the request, or the request arrives later
     d0 crash         driver 0 forgets everything and starts from the control row
@@ -30,7 +31,16 @@ from cvs.programs.stage_delta import DeltaInput, PartitionChanges, ReadImages
 from cvs.programs.stage_memory import MemoryDoor
 from cvs.programs.stage_publish import PutRows
 from cvs.programs.stage_snapshot import SnapshotReader
-from cvs.simulate.feeds import Door, Naming, PlainNames, Written, base_reader, key_places, logged
+from cvs.simulate.feeds import (
+    Apart,
+    Door,
+    Naming,
+    PlainNames,
+    Written,
+    base_reader,
+    key_places,
+    logged,
+)
 from cvs.simulate.world import Step, Timeline, Write
 from cvs.store.port import PartitionId
 
@@ -57,6 +67,7 @@ class EpochScenario:
     half_repaired: bool = (
         False  # a plain read may see an unheard test-and-set's signature without its rows (H28)
     )
+    apart: bool = False  # two replicas' logs differ: the write-time line
     off: tuple[str, ...] = ()  # rules turned off, by their names in `hazards.py`
 
 
@@ -99,6 +110,7 @@ class EpochWorld:
         self.absorbed: dict[tuple[str, Key], Timeline] = {}
         self._absorbed_to = 0
         self.logs: dict[str, list[Written]] = {"a": [], "b": []}
+        self.apart: Apart | None = None
         self.written = 0
         self.time = 0
         self.moments: list[tuple[int, str, Any]] = []  # what happened, for histories: time, kind, what
@@ -126,6 +138,7 @@ class EpochWorld:
             self.written == len(self.scenario.writes)
             and (len(self.logs["b"]) == len(self.logs["a"]) or not self.scenario.copies)
             and not self.in_flight
+            and (self.apart is None or self.apart.quiet)
             and all(d.resting for d in self.drivers)
         )
 
@@ -176,6 +189,7 @@ class EpochWorld:
             self.timelines[table, key] = Timeline([row])
             self._log(table, key, None, row)
         self.logs["b"] = list(self.logs["a"])
+        self.apart = Apart(self.logs, off=self.scenario.off) if self.scenario.apart else None
         driver = self._drive()
         requests = next(driver)
         while requests:
@@ -232,11 +246,15 @@ class EpochWorld:
 
     def _next_pin(self, last: Pin) -> Pin | None:
         heads = {stream: len(log) for stream, log in self.logs.items()}
+        if self.apart is not None and self.apart.on_line:
+            return self.apart.next_pin(last)
         if last.epoch == 0:
             return Pin(epoch=1, first=True, until=heads)
         return next_pin(last, heads=heads, watermark=0, limit=self.scenario.limit)
 
     def _changes(self, pin: Pin) -> dict[str, DeltaInput]:
+        if pin.line is not None and self.apart is not None:
+            return self.apart.input(pin.line, pin)
         found: dict[str, DeltaInput] = {}
         for stream, log in self.logs.items():
             for it in log[pin.since.get(stream, 0) : pin.until.get(stream, 0)]:
@@ -259,10 +277,13 @@ class EpochWorld:
         return True
 
     def _log(self, table: str, key: Key, before: Row | None, after: Row | None) -> None:
-        written = 1 + len(self.logs["a"])
-        self.logs["a"].append(logged(self.tables[table], key, before, after, written=written))
+        written = 1 + (len(self.logs["a"]) if self.apart is None else self.apart.last)
+        found = logged(self.tables[table], key, before, after, written=written)
+        (self.logs["a"].append if self.apart is None else self.apart.write)(found)
 
     def _copy(self) -> bool:
+        if self.apart is not None:
+            return self.apart.go_on(self.time)
         done = len(self.logs["b"])
         if done == len(self.logs["a"]) or not self.scenario.copies:
             return False

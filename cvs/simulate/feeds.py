@@ -7,9 +7,12 @@ from typing import Any, Protocol
 from cvs.model.stages import Publication
 from cvs.model.views import BaseTable
 from cvs.programs.delta import Cell, Deletion, Liveness, RowImage
+from cvs.programs.epoch import Pin
 from cvs.programs.epoch_run import BaseReader
+from cvs.programs.line import Line, admit, times
 from cvs.programs.machine import Key, Row
 from cvs.programs.stage_codec import Values, pack, unpack
+from cvs.programs.stage_delta import DeltaInput, PartitionChanges
 
 DELTA_BUCKETS = 2
 
@@ -68,6 +71,79 @@ def logged(base: BaseTable, key: Key, before: Row | None, after: Row | None, *, 
         clustering=pack(key[len(base.partition_key) :]) if base.clustering_key else b"",
         image=image_of(base, before, after, written=written),
     )
+
+
+class Apart:
+    """Two replicas whose logs differ: a write is in one of them first, and logs come into the feed when they come.
+
+    Numbers of writes are their times; clocks agree, so the skew bound is nothing.
+    """
+
+    def __init__(self, feed: dict[str, list[Written]], *, off: tuple[str, ...]) -> None:
+        """Begin with what is in the feed, of both replicas; `off`: rules turned off."""
+        self._feed, self.on_line = feed, "write-time-line" not in off
+        self._behind: dict[str, list[Written]] = {stream: [] for stream in feed}  # logged, not in the feed
+        self._copies: list[tuple[str, Written]] = []  # that a replica has not got yet
+        self.last = len(feed["a"])
+
+    @property
+    def quiet(self) -> bool:
+        """Say whether everything is in the feed."""
+        return not self._copies and not any(self._behind.values())
+
+    def write(self, written: Written) -> None:
+        """Let the replicas take turns in having a write first."""
+        self.last += 1
+        first, other = ("a", "b") if self.last % 2 else ("b", "a")
+        self._behind[first].append(written)
+        self._copies.append((other, written))
+
+    def go_on(self, turn: int) -> bool:
+        """Let one log go on into the feed, or one copy come to the other replica's log; False: all is done."""
+        return any(self._goes_on((turn + one) % 3) for one in range(3))
+
+    def _goes_on(self, which: int) -> bool:
+        if which == 2:
+            if not self._copies:
+                return False
+            stream, copy = self._copies.pop(0)
+            self._behind[stream].append(copy)
+            return True
+        stream = "ab"[which]
+        if not self._behind[stream]:
+            return False
+        self._feed[stream].append(self._behind[stream].pop(0))
+        return True
+
+    def next_pin(self, last: Pin) -> Pin | None:
+        """Pin what is in the feed, up to the last write before which all are; None: no further than before."""
+        before = last.line.upto if last.line else 0
+        behind = [max(times(it.image)) for log in self._behind.values() for it in log]
+        upto = min(behind, default=self.last + 1) - 1
+        if upto <= before:
+            return None
+        held = {}
+        for stream, log in self._feed.items():
+            until = last.until.get(stream, 0)
+            waiting = (at for at, it in enumerate(log[:until]) if max(times(it.image)) > before)
+            held[stream] = next(waiting, until)
+        return Pin(
+            epoch=last.epoch + 1,
+            first=last.epoch == 0,
+            since=last.until,
+            until={stream: len(log) for stream, log in self._feed.items()},
+            line=Line(before=before, upto=upto, held=held),
+        )
+
+    def input(self, line: Line, pin: Pin) -> dict[str, DeltaInput]:
+        """Return what an epoch takes of the feed."""
+        found: dict[str, DeltaInput] = {}
+        for stream, log in self._feed.items():
+            for at in range(line.held.get(stream, 0), pin.until.get(stream, 0)):
+                it, fresh = log[at], at >= pin.since.get(stream, 0)
+                change = {it.partition: PartitionChanges(rows={it.clustering: [it.image]})}
+                admit(change, found.setdefault(it.table, {}), line, fresh=fresh)
+        return found
 
 
 def key_places(publication: Publication) -> tuple[int, ...]:

@@ -51,6 +51,7 @@ NAMES = (
     "permanent-signatures",
     "images-before",
     "puts-acknowledged",
+    "write-time-line",
 )
 
 WALL_CLOCK = 10**15

@@ -28,6 +28,9 @@ from cvs.stream.scanned import Selection
 
 PREFIX = "build-"
 """What names of build streams begin with: only the pipeline they were made for reads them."""
+REPAIR = "repair-"
+SCANNED = (PREFIX, REPAIR)
+"""Streams of rows that were read from the base, and not captured."""
 ALWAYS = 2**62
 """The clock of a build stream: it never holds the watermark; that nothing is claimed while building does. Streams with
 such a clock, or a later one, are no node's that still speaks."""

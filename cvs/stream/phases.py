@@ -42,8 +42,9 @@ def pin_after(
     stopped: Mapping[str, str],
     limit: int,
     wishes: Wishes = NOTHING_WISHED,
+    due: bool = False,
 ) -> Pin | None:
-    """Return the next pin, None if there is nothing to do.
+    """Return the next pin, None if there is nothing to do; `due`: something that waited is to be taken.
 
     The first of a build fixes where it begins (`begun`), so it is worth an epoch also without input.
 
@@ -65,7 +66,7 @@ def pin_after(
         heads={stream: head.position for stream, head in heads.items()},
         watermark=watermark(heads),
         limit=limit,
-        always=last is not before,
+        always=due or last is not before,
     )
     filled = found is not None and any(
         it == PUBLISHING and view not in found.lifted for view, it in found.views.items()

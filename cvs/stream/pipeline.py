@@ -6,6 +6,7 @@ done is done again under the same pin, and comes out the same.
 
 import gc
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -27,9 +28,10 @@ from cvs.programs.epoch import (
     read_control,
     take_over,
 )
-from cvs.programs.epoch_run import EpochResult, Program, run_epoch
+from cvs.programs.epoch_run import EpochResult, Program, run_epoch, without_claim
 from cvs.programs.epoch_whole import places, whole_step
 from cvs.programs.stage_bucket import ALL_RULES, Rules, drive
+from cvs.programs.stage_delta import DeltaInput
 from cvs.programs.stage_images import RememberedImages
 from cvs.store.session import CassandraSession
 from cvs.stream.bases import delta_input
@@ -40,6 +42,7 @@ from cvs.stream.quarantine import put_quarantined
 from cvs.stream.recipe import Recipe
 from cvs.stream.retiring import renew_published, retire_rows
 from cvs.stream.tasks import publish_spread, run_spread
+from cvs.stream.waiting import Waiting
 from cvs.version import VERSION
 
 CHANGES_AN_EPOCH = 20_000
@@ -87,11 +90,13 @@ class Pipeline:
     build_rows_a_second: int = 0
     wishes: Callable[[], Wishes] = Wishes
     ending: bool = False  # what is pinned is finished, and no more is pinned
+    bound: int | None = None  # microseconds by which clocks may differ; None: no write-time line
     seconds: dict[str, float] = field(default_factory=dict)
     seen: Mapping[str, Head] | None = None  # the streams, as they were last looked at
     _known: "_Known" = field(init=False)
     _reads: Mapping[str, Collection[str]] = field(init=False)
     _last_pin: float = 0.0
+    _waiting: Waiting = field(init=False)
 
     def __post_init__(self) -> None:
         """Make the plan ready; nothing is sent yet."""
@@ -99,6 +104,7 @@ class Pipeline:
         self.door = self.recipe.door(self.session)
         self.images = RememberedImages(self._ask)
         self._known = _Known(self.feed, self.recipe.definitions)
+        self._waiting = Waiting(self.feed, bound=self.bound or 0)
         self._reads = reads(self.recipe.plan)
 
     def start(self) -> Control:
@@ -127,6 +133,23 @@ class Pipeline:
         """Say whether readers are shown this incarnation."""
         return self.control is not None and self.control.bucket == CONTROL_BUCKET
 
+    @property
+    def timeline(self) -> str:
+        """Name the base time-line."""
+        if self.bound is None:
+            return "absorbed"
+        return f"write-time, clocks within {self.bound // 1000:,} ms"
+
+    def without_claim(self) -> Counter[str]:
+        """Count the rows of each base table that were shown out of the order of write times (H12)."""
+        found = drive(without_claim(self.program), self.door)
+        return Counter({table: len(keys) for table, keys in found.items()})
+
+    @property
+    def overtaking(self) -> bool:
+        """Say whether the incarnation that serves must stand still now: it would always have shown younger writes."""
+        return self.bound is not None and self.control is not None and self._built(self.control.pin)
+
     def take_over(self) -> bool:
         """Take the place of the incarnation that serves, once all it may have shown is in this one.
 
@@ -136,9 +159,7 @@ class Pipeline:
         if self.serves or control.pinned or not self._built(control.pin) or self.wishes().halt:
             return False
         serving = drive(read_control(), self.door)
-        taken = control.pin.until
-        shown = {s: at for s, at in serving.pin.until.items() if not s.startswith(PREFIX)}
-        if any(taken.get(stream, 0) < at for stream, at in shown.items()):
+        if not control.pin.has_all(serving.pin):
             return False
         following = self._pin_after(control.pin, built=True)
         assert following is not None, "what is built is published whether or not there is input"
@@ -161,7 +182,7 @@ class Pipeline:
             if not control.pinned:
                 return None
         if control.committed == self.recipe.names.epoch_before:
-            self._hold(control.pin.since)
+            self._hold(control.pin.since if control.pin.line is None else control.pin.line.held)
         for watcher in self.watchers:
             watcher.running(control)
         result = self._run(control.pin)
@@ -181,7 +202,7 @@ class Pipeline:
             )
         for watcher in self.watchers:
             watcher.committed(self.control)
-        self._hold(control.pin.until)
+        self._hold(control.pin.taken)
         return result
 
     def _hold(self, positions: Mapping[str, int]) -> None:
@@ -208,14 +229,11 @@ class Pipeline:
         deadline = Deadline(read_at=self.monotonic())
         self.door.check = lambda: deadline.check(self.monotonic())
         started = self.monotonic()
-        tables = self.recipe.definitions
-        found = read_pinned(self.feed, pin)
-        changes, stopped = delta_input(found, self._known, tables=tables, reads=self._reads, begun=pin.begun)
+        changes, stopped, size = self._input(pin)
         for table in {*stopped, *pin.stopped}:
             changes.pop(table, None)  # because what is followed in part is not followed
         self._took("feed", started)
         started = self.monotonic()
-        size = sum(stop - pin.since.get(stream, 0) for stream, stop in pin.until.items())
         if self.spread is not None and size >= self.spread_from:
             spread, slices = self.spread, self.slices()
             self.images.forget()
@@ -229,6 +247,16 @@ class Pipeline:
             self._publish_all(pin, result)
         self._took("epoch", started)
         return result
+
+    def _input(self, pin: Pin) -> tuple[dict[str, DeltaInput], dict[str, str], int]:
+        """Return what an epoch is made of, which tables nothing can follow any more, and how many changes it is."""
+        tables = self.recipe.definitions
+        if pin.line is not None:
+            return self._waiting.input(pin, self._known, tables=tables, reads=self._reads)
+        size = sum(stop - pin.since.get(stream, 0) for stream, stop in pin.until.items())
+        found = read_pinned(self.feed, pin)
+        changes, stopped = delta_input(found, self._known, tables=tables, reads=self._reads, begun=pin.begun)
+        return changes, stopped, size
 
     def _publish_all(self, pin: Pin, result: EpochResult) -> None:
         """Show all of every view that was built; what an older incarnation left there goes afterwards."""
@@ -300,27 +328,32 @@ class Pipeline:
         build = self.build
         if build is None or not last.building or not build.done:
             return False
-        return last.until.get(build.stream, 0) >= build.head.position
+        return last.taken.get(build.stream, 0) >= build.head.position
 
     def _pin_after(self, last: Pin, *, built: bool, stopped: Mapping[str, str] | None = None) -> Pin | None:
+        heads, line, due = self.heads(), None, False
+        if self.bound is not None:
+            heads, line, due = self._waiting.proposed(last, heads, limit=self.changes_an_epoch)
         found = pin_after(
             last,
-            self.heads(),
+            heads,
             plan=self.recipe.plan,
             built=built,
             stopped=stopped or {},
             limit=self.changes_an_epoch,
             wishes=self.wishes(),
+            due=due,
         )
         if found is None:
             return None
         resting = found.until == found.since and self.monotonic() - self._last_pin < self.heartbeat_seconds
+        resting = resting and not due
         if resting and found.views == last.views and found.epoch > self.recipe.names.epoch_before + 1:
             return None  # because moving the clock alone is worth an epoch only now and then
         self._last_pin = self.monotonic()
         names = self.recipe.names
         first = found.epoch == names.epoch_before + 1
-        return structs.replace(
+        found = structs.replace(
             found,
             plan=self.recipe.hash,
             state=self.recipe.state,
@@ -328,6 +361,7 @@ class Pipeline:
             incarnation=names.incarnation,
             first=first,
         )
+        return found if line is None else structs.replace(found, line=line)
 
     def _took(self, what: str, started: float) -> None:
         self.seconds[what] = self.seconds.get(what, 0.0) + self.monotonic() - started

@@ -45,7 +45,7 @@ class Succession:
         return result if before is None else before
 
     def _step_older(self) -> Any:
-        if self.older is None:
+        if self.older is None or self.newest.overtaking:
             return None
         try:
             return step(self.older, self.say)

@@ -36,6 +36,7 @@ CREATE TABLE s.r (k int PRIMARY KEY, x text, y int);
 """
 COUNTED = "CREATE MATERIALIZED VIEW s.v AS SELECT x, COUNT(*) AS n FROM s.r WHERE x IS NOT NULL GROUP BY x;"
 PAIRED = "CREATE MATERIALIZED VIEW s.v AS SELECT a.k AS k, b.k AS l FROM s.r a JOIN s.r b ON a.x = b.x;"
+WHOLE = "CREATE MATERIALIZED VIEW s.v AS SELECT k, x, y FROM s.r;"
 COPIED = "CREATE MATERIALIZED VIEW s.v AS SELECT k, x FROM s.r;"
 
 
@@ -51,6 +52,7 @@ class Hazard:
     sql: str = COUNTED
     copies: bool = True
     half_repaired: bool = False
+    apart: bool = False
     faults: EpochFaults = EpochFaults()  # noqa: RUF009 -- because it is frozen
 
 
@@ -233,6 +235,17 @@ HAZARDS = (
         faults=EpochFaults(drop=120, crash=0, sleep=0, write=100),
         why="a put that never arrived is taken for done: the next change finds an older image",
     ),
+    Hazard(
+        rule="write-time-line",
+        closes="H12",
+        violation="step back in time",
+        protects="P3",
+        sql=WHOLE,
+        copies=False,
+        apart=True,
+        faults=EpochFaults(write=120, copy=150),
+        why="logs of two replicas are taken as they come: a row has a write and not the one before it",
+    ),
 )
 
 
@@ -250,11 +263,6 @@ ELSEWHERE = (
         hazard="H9",
         why="what is durable is a matter of the feed: only durable positions are heads",
         where=("tests/unit/capture/test_tail.py", "tests/unit/capture/test_folder.py"),
-    ),
-    Elsewhere(
-        hazard="H12",
-        why="a claim, not a step: the judge names the base time-line it refers to",
-        where=("tests/agree/test_checker.py", "specs/README.md"),
     ),
     Elsewhere(
         hazard="H13, H14, H17",
@@ -297,6 +305,7 @@ def run(found: Hazard, seed: int, *, off: bool) -> EpochWorld:
         drivers=2,
         copies=found.copies,
         half_repaired=found.half_repaired,
+        apart=found.apart,
         off=(found.rule,) if off else (),
     )
     world = epoch_world(scenario)

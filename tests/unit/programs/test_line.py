@@ -1,0 +1,136 @@
+"""Which part of a change an epoch on the write-time line takes, and what is noted of what comes out of its order."""
+
+from typing import Any
+
+import pytest
+
+from cvs.programs.delta import (
+    ASSUMED,
+    NO_PARTITION,
+    NOTHING,
+    Cell,
+    Deletion,
+    Liveness,
+    PartitionImage,
+    RangeDeletion,
+    RowImage,
+    absorb,
+    merge,
+    merge_partition,
+    no_ranges,
+)
+from cvs.programs.epoch import Pin
+from cvs.programs.line import Line, admit, part_of, part_of_partition, times
+from cvs.programs.stage_bucket import drive
+from cvs.programs.stage_delta import DeltaInput, PartitionChanges, run_delta, untimely_rows
+from cvs.programs.stage_memory import MemoryDoor
+from cvs.programs.untimely import Untimely
+
+LINE = Line(before=10, upto=20, ahead=100)
+MIXED = RowImage(
+    Liveness(5),
+    Deletion(4),
+    (("a", b"", Cell(15, b"x")), ("b", b"", Cell(25, b"y")), ("c", b".1", Cell(200, b"z"))),
+    (("c", Deletion(12)),),
+)
+
+
+def taken(image: RowImage, *, fresh: bool, **how: Any) -> tuple[set[int], set[int]]:
+    """Return the write times that an epoch takes of a row, and those of them that are out of their order."""
+    found: DeltaInput = {}
+    admit({b"p": PartitionChanges(rows={b"": [image]})}, found, LINE, fresh=fresh, **how)
+    it = found.get(b"p", PartitionChanges())
+    odd = it.untimely or Untimely()
+    return set().union(*map(times, it.rows.get(b"", []))), set().union(*map(times, odd.rows.get(b"", [])))
+
+
+def test_an_epoch_takes_what_was_written_up_to_its_moment_each_part_once() -> None:
+    assert taken(MIXED, fresh=False) == ({12, 15}, set())
+    assert taken(MIXED, fresh=True) == ({4, 5, 12, 15, 200}, {4, 5, 200})
+
+
+def test_what_is_late_while_nothing_is_claimed_is_in_time_but_nobodys_clock_is_ahead() -> None:
+    assert taken(MIXED, fresh=True, claimed=False) == ({4, 5, 12, 15, 200}, {200})
+
+
+def test_a_scanned_row_is_taken_whole_when_the_last_of_it_is_due() -> None:
+    scanned = RowImage(Liveness(ASSUMED), None, (("a", b"", Cell(15, b"x")), ("b", b"", Cell(25, b"y"))))
+    assert taken(scanned, fresh=True, scanned=True) == (set(), set())
+    later = Line(before=20, upto=30, ahead=100)
+    found: DeltaInput = {}
+    admit(
+        {b"p": PartitionChanges(rows={b"": [scanned]})},
+        found,
+        later,
+        fresh=False,
+        scanned=True,
+        claimed=False,
+    )
+    assert found[b"p"].rows == {b"": [scanned]}
+
+
+@pytest.mark.parametrize("cut", [0, 4, 5, 12, 15, 25, 200])
+def test_the_parts_of_a_change_merge_to_the_whole(cut: int) -> None:
+    early, late = part_of(MIXED, lambda at: at <= cut), part_of(MIXED, lambda at: at > cut)
+    assert merge(early or NOTHING, late or NOTHING) == merge(NOTHING, MIXED)
+
+
+@pytest.mark.parametrize("cut", [0, 4, 5, 7, 9, 200])
+def test_the_parts_of_a_partitions_record_merge_to_the_whole(cut: int) -> None:
+    whole = PartitionImage(
+        Deletion(3),
+        (RangeDeletion(b"", True, b"x", True, Deletion(7)),),
+        RowImage(cells=(("s", b"", Cell(9, b"")),)),
+    )
+    early, late = (part_of_partition(whole, it) for it in (lambda at: at <= cut, lambda at: at > cut))
+    assert merge_partition(early or NO_PARTITION, late or NO_PARTITION) == merge_partition(
+        NO_PARTITION, whole
+    )
+
+
+def row(*cells: tuple[str, int]) -> RowImage:
+    return RowImage(Liveness(1), None, tuple((name, b"", Cell(at, b"%d" % at)) for name, at in sorted(cells)))
+
+
+@pytest.mark.parametrize(
+    ("late", "counted"),
+    [
+        (row(("a", 8)), False),  # a copy of what is known, as another replica's log brings it
+        (row(("a", 7)), False),  # it was overwritten before it came
+        (row(("b", 6)), True),
+        (RowImage(deletion=Deletion(9)), True),
+        (RowImage(deletion=Deletion(0)), False),
+    ],
+)
+def test_late_changes_are_counted_if_they_show(late: RowImage, counted: bool) -> None:
+    stood = absorb(1, 1, header=None, rows={}, row_changes={b"": [row(("a", 8))]}).rows[b""]
+    odd = Untimely(rows={b"": [late]}).showing(None, {b"": stood}, epoch=2, clock=1, inside=no_ranges)
+    assert (odd == [b""]) == counted
+
+
+def test_rows_without_a_claim_are_named_before_they_are_put_and_a_replay_names_the_same() -> None:
+    door = MemoryDoor()
+    late = {
+        b"p": PartitionChanges(rows={b"": [row(("a", 5))]}, untimely=Untimely(rows={b"": [row(("a", 5))]}))
+    }
+    how: dict[str, Any] = {"table": "d", "bucket": 0, "clock": 1, "headers": False}
+    for _ in range(2):
+        died = run_delta(late, epoch=3, **how)
+        died.send(door(next(died)))  # read; what it puts first never arrives
+    assert not drive(untimely_rows("d"), door)
+    first, named = drive(run_delta(late, epoch=3, **how), door)
+    assert (first[1].untimely, named[1].untimely) == (False, True)
+    assert drive(run_delta(late, epoch=3, **how), door) == [first]
+    assert drive(untimely_rows("d"), door) == [(b"p", b"")]
+
+
+def test_what_another_incarnation_may_have_shown() -> None:
+    """On the write-time line positions that were read say nothing of what was shown: W does, or that nothing waits."""
+    absorbed = Pin(epoch=1, until={"n": 7, "build-1": 9}, build="build-1")
+    waiting = Pin(epoch=1, until={"n": 7}, line=Line(upto=20, held={"n": 3}))
+    assert absorbed.has_all(absorbed)
+    assert absorbed.has_all(waiting)
+    assert not waiting.has_all(absorbed)
+    assert Pin(epoch=1, until={"n": 8}, line=Line(upto=20, held={"n": 7})).has_all(absorbed)
+    assert waiting.has_all(Pin(epoch=1, until={"n": 7}, line=Line(upto=20)))
+    assert not waiting.has_all(Pin(epoch=1, until={"n": 7}, line=Line(upto=21)))
