@@ -28,7 +28,8 @@ def write_time_order(run: Run) -> Run:
     """Rewrite the time-lines into the order of write times, across records too.
 
     What may not have happened stands last, where it is known to be uncertain. Two updates of one record with one
-    write time are ordered by their bytes, which a history does not have: such a time-line is not known.
+    write time are ordered by their bytes, which a history does not have: such a time-line is not known. Nor is one
+    that the pipeline itself says it showed out of this order.
     """
     updates: list[tuple[bool, int, Update]] = []
     for record, timeline in run.timelines.items():
@@ -45,6 +46,8 @@ def write_time_order(run: Run) -> Run:
     for _, moment, (record, _) in updates:
         run.timelines[record].missing = run.timelines[record].missing or (record, moment) in met
         met.add((record, moment))
+    for record in run.void & run.timelines.keys():
+        run.timelines[record].missing = True
     return _rewritten(run, [update for _, _, update in updates])
 
 

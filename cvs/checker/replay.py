@@ -135,6 +135,9 @@ class Run:
     tables: tuple[dict[str, Any], ...] = ()
     received: list[tuple[BaseRecord, int]] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
+    void: set[BaseRecord] = field(
+        default_factory=set
+    )  # shown out of the order of write times, as the pipeline says
     processes: set[str] = field(default_factory=set)
     quiescent: bool = False
     has_checkpoint: bool = False
@@ -285,6 +288,9 @@ class _Replayer:
             record = _record(self.run, view, key_identity(key))
             record.initial_row, record.initial_signature, record.known = row, signature, True
 
+    def _claim_void(self, number: int, event: ev.ClaimVoid) -> None:
+        self.run.void.add((event.table, key_identity(event.key)))
+
     def _quiescent(self, number: int, event: ev.Quiescent) -> None:
         self.run.quiescent = True
 
@@ -329,6 +335,7 @@ _HANDLERS: dict[type, Any] = {
     ev.ViewReadCalled: _Replayer._read_called,
     ev.ViewReadReturned: _Replayer._read_returned,
     ev.EpochCommitted: _Replayer._committed,
+    ev.ClaimVoid: _Replayer._claim_void,
     ev.Checkpoint: _Replayer._checkpoint,
     ev.Quiescent: _Replayer._quiescent,
 }

@@ -111,6 +111,7 @@ def command(
         apart=plan_cost(apart, known, told),
         guessed=tuple(base.name for base in plan.bases if base.name not in known.rows),
         measured=seen,
+        skew_ms=settings.pipeline.skew_ms,
         changes=difference(parse_views(text_of(before), tables, keyspace=keyspace), declared)
         if before
         else (),

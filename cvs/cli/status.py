@@ -83,6 +83,8 @@ def _picture(status: SidecarStatus) -> Group:
         f"{status['pipeline']}: {role} · epoch {status['committed_epoch']:,} · "
         f"{status['queued_change_count']:,} changes wait"
     )
+    if status["timeline"]:
+        head.append(f" · base time-line {status['timeline']}")
     if status["building"]:
         head.append(f"\na build goes on: {status['building']}")
     problems = [Text(f"problem: {problem}", style="red") for problem in status["problems"]]

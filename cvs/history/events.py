@@ -129,6 +129,13 @@ class EpochCommitted(Event, frozen=True, kw_only=True, tag="epoch_committed"):
     absorbed: tuple[Absorbed, ...] = ()
 
 
+class ClaimVoid(Event, frozen=True, kw_only=True, tag="claim_void"):
+    """A pipeline says that it showed a base record out of the order of write times, and knows so."""
+
+    table: str
+    key: Key
+
+
 class Checkpoint(Event, frozen=True, kw_only=True, tag="checkpoint"):
     """Base and view state at a point, so that older events may be dropped."""
 
@@ -151,6 +158,7 @@ AnyEvent = (
     | ViewReadReturned
     | ManagerCrashed
     | EpochCommitted
+    | ClaimVoid
     | Checkpoint
     | Quiescent
 )

@@ -31,6 +31,7 @@ class Explanation:
     guessed: tuple[str, ...] = ()
     measured: Measured | None = None
     changes: tuple[ViewChange, ...] = ()
+    skew_ms: int = 1000  # by which clocks may differ
 
     @cached_property
     def names(self) -> dict[str, dict[str, str]]:
@@ -103,6 +104,7 @@ class Explanation:
                 "whole_view_with_plain_reads": level.view_plain.value,
                 "reason": level.reason,
                 "base_timeline": level.timeline,
+                "skew_ms": self.skew_ms if view.options.timeline == "write-time" else None,
             },
             "freshness_s": view.options.freshness_s,
             "reads": sorted({edge.source for edge in publication.inputs}),
@@ -196,6 +198,8 @@ class Explanation:
         )
         yield f"  declared {view.options.level}; predicted {level.record.value} for each record, {whole}"
         yield f"  because {level.reason}; base time-line: {level.timeline}"
+        if view.options.timeline == "write-time":
+            yield f"  clocks may differ by {self.skew_ms:,} ms ([pipeline] skew_ms): so much later rows are shown"
         for warning in view.warnings:
             yield f"  note: {warning}"
         for number, edge in enumerate(publication.inputs, start=1):

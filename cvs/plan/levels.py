@@ -71,7 +71,7 @@ def view_level(view: DeclaredView, plan: Plan) -> ViewLevel:
     kept = sources.isdisjoint(base.name for base in plan.bases)
     timelines = {
         "absorbed": "the order in which DELTA took changes",
-        "write-time": "Cassandra's write times up to the watermark; late or skewed writes void it for their records",
+        "write-time": "Cassandra's write times, shown when clocks are past them by the skew bound",
     }
     return ViewLevel(
         record=Level.STRONG,
@@ -84,6 +84,7 @@ def view_level(view: DeclaredView, plan: Plan) -> ViewLevel:
 
 def check_levels(views: Sequence[DeclaredView], plan: Plan) -> None:
     """Refuse a declared level that no plan of ours reaches, with the nearest that does."""
+    pipeline_timeline(views)
     for view in views:
         wanted, reached = Level(view.options.level), view_level(view, plan)
         if not reached.record.reaches(wanted):
@@ -100,6 +101,19 @@ def check_levels(views: Sequence[DeclaredView], plan: Plan) -> None:
                 where="PROTOCOL section 5",
                 next_step="declare 'cvs.granularity' = 'record': each of its rows is strong by itself",
             )
+
+
+def pipeline_timeline(views: Sequence[DeclaredView]) -> str:
+    """Return the base time-line of a pipeline's views: they share what is kept of the base, so they share it."""
+    declared = {view.options.timeline: view.name for view in views}
+    if len(declared) > 1:
+        said = " and ".join(f"{name} declares {timeline}" for timeline, name in sorted(declared.items()))
+        raise SpecificationError(
+            f"the views of one pipeline have one base time-line; {said}",
+            where="cvs.timeline",
+            next_step="declare the same for all, or keep them in two pipelines (another `[views] state_keyspace`)",
+        )
+    return next(iter(declared), "absorbed")
 
 
 def _nearest(view: DeclaredView, plan: Plan) -> str:

@@ -4,21 +4,18 @@ Everything cvs creates lives in the keyspaces the settings and the views name; o
 `cdc = true` is changed, and that only after it was shown.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import uuid4
 
 from cvs.capture.opening import filled_by_others
 from cvs.errors import SpecificationError
 from cvs.model.layout import create_statement, quoted
-from cvs.model.stages import Plan
 from cvs.plan.maintenance import maintenance_plan
 from cvs.plan.sql import DeclaredView
 from cvs.sidecar.catalog import CatalogLife, Change, changes, statement_of
 from cvs.sidecar.settings import Settings
 from cvs.sidecar.views import Views
 from cvs.stream.build import PREFIX
-from cvs.stream.phases import sources
 from cvs.stream.quarantine import forget
 from cvs.stream.retiring import drop_tables
 from cvs.stream.tables import Names, create
@@ -66,7 +63,7 @@ def propose(views: Views, text: str, *, prune: bool = False, rebuild: bool = Fal
     )
     plan = maintenance_plan(wanted, views.bases())
     for view in wanted:
-        _check_timeline(views, view, plan)
+        check_timeline(view, views.settings)
     incarnation = views.catalog.incarnation() if kept else 0
     if rebuild or any(change.kind in ("create", "replace", "drop") for change in found):
         incarnation += 1
@@ -98,31 +95,23 @@ def propose(views: Views, text: str, *, prune: bool = False, rebuild: bool = Fal
     )
 
 
-def _check_timeline(views: Views, view: DeclaredView, plan: Plan) -> None:
-    """Refuse to claim the order of write times where a row's replicas each have a log of their own (PROTOCOL H12).
-
-    What one replica's log lacks another's may bring later, so a row may be shown as it was at no write time.
-    """
+def check_timeline(view: DeclaredView, settings: Settings) -> None:
+    """Refuse to claim the order of write times where it cannot be kept, or not as fresh as is asked for (H12)."""
     if view.options.timeline != "write-time":
         return
-    edges = [edge for it in plan.publications if it.view == view.name for edge in it.inputs]
-    for base in sorted(sources(plan, edges)):
-        (options,) = views.session.execute(
-            "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?",
-            (base.split(".", 1)[0],),
+    if filled_by_others(settings.feed.name):
+        raise SpecificationError(
+            f"{view.name} declares the base time-line write-time, and the feed's clocks are no nodes' clocks",
+            where=settings.feed.name,
+            next_step="declare 'cvs.timeline' = 'absorbed', or capture with `cvs capture`",
         )
-        replicas = replicas_of(options[0])
-        if replicas > 1:
-            raise SpecificationError(
-                f"{view.name} declares the base time-line write-time, and a row of {base} has {replicas} replicas, "
-                "whose logs are taken as they come",
-                next_step="declare 'cvs.timeline' = 'absorbed': convergence and strong hold of the order absorbed",
-            )
-
-
-def replicas_of(replication: Mapping[str, str]) -> int:
-    """Return how many replicas a row has in all data centers; transient ones count."""
-    return sum(int(count.split("/")[0]) for name, count in replication.items() if name != "class")
+    skew_ms, wanted = settings.pipeline.skew_ms, view.options.freshness_s
+    if wanted is not None and wanted * 1000 <= skew_ms:
+        raise SpecificationError(
+            f"{view.name} is to be {wanted:g} s fresh, and the write-time line is shown {skew_ms:,} ms later",
+            where="cvs.freshness",
+            next_step="declare more, or a smaller `[pipeline] skew_ms` if clocks differ by less",
+        )
 
 
 def _outlived(views: Views, incarnation: int, used: tuple[str, ...]) -> list[str]:

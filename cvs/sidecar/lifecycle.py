@@ -192,6 +192,7 @@ def _run_settings(views: Views, declared: tuple[DeclaredView, ...]) -> RunSettin
         record_bytes=settings.recording.keep_mb << 20,
         spark_master=settings.spark.master,
         changes_an_epoch=settings.pipeline.changes_an_epoch,
+        skew_ms=settings.pipeline.skew_ms,
     )
 
 

@@ -81,9 +81,12 @@ class FeedSettings(Section, frozen=True):
 
 
 class PipelineSettings(Section, frozen=True):
-    """What one epoch may take: this bounds the memory of the driver, whatever the input rate."""
+    """What one epoch may take, which bounds the memory of the driver, whatever the input rate; and, for views of the
+    write-time line, the most by which clocks of writers, nodes and this process differ, a write's way included.
+    """
 
     changes_an_epoch: Annotated[int, msgspec.Meta(ge=1)] = 20_000
+    skew_ms: Annotated[int, msgspec.Meta(ge=0)] = 1_000
 
 
 class SparkSettings(Section, frozen=True):

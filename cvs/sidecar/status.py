@@ -24,6 +24,7 @@ class ViewStatus:
     lag_ms: float = 0.0
     row_count: int = 0
     quarantined_count: int = 0
+    untimely_count: int = 0  # base rows that were shown out of the order of write times
     plan: str = ""
     problem: str = ""
 
@@ -50,6 +51,7 @@ class Status:
     committed_epoch: int = 0
     watermark: float = 0.0
     queued_change_count: int = 0
+    timeline: str = ""  # the base time-line that levels refer to
     building: str = ""  # how far a build is; empty: none goes on
     build_part: float = 0.0  # of the base tables that is read
     views: tuple[ViewStatus, ...] = ()

@@ -1,5 +1,6 @@
 """The views of a cluster as commands use them: parsed from the catalog or a text, read, compared, removed."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -125,7 +126,8 @@ class Views:
         """Return what is done for each view, in words."""
         plan = maintenance_plan(declared, self.bases())
         cost = plan_cost(plan, Statistics(), Weights())
-        explained = Explanation(views=declared, plan=plan, cost=cost, apart=cost)
+        skew_ms = self.settings.pipeline.skew_ms
+        explained = Explanation(views=declared, plan=plan, cost=cost, apart=cost, skew_ms=skew_ms)
         return {view.name: "\n".join([view.sql, "", *explained.view_lines(view, set())]) for view in declared}
 
     def serving(self) -> Serving:
@@ -165,9 +167,15 @@ class Views:
         return pin.views.get(view.name, BUILDING if pin.views else LIVE) in (BUILDING, PUBLISHING)
 
     def verify(self, view: DeclaredView, wait: Callable[[], None]) -> Report:
-        """Compare a view with its base tables while writes go on."""
+        """Compare a view with its base tables while writes go on; on the write-time line it lags by the skew bound."""
+        bound = self.settings.pipeline.skew_ms / 1000 if view.options.timeline == "write-time" else 0.0
+
+        def caught_up() -> None:
+            time.sleep(bound)
+            wait()
+
         return verify(
-            view.name, expected=lambda: self._expected(view), found=lambda: self._found(view), wait=wait
+            view.name, expected=lambda: self._expected(view), found=lambda: self._found(view), wait=caught_up
         )
 
     def rows(self, view: DeclaredView, key: Mapping[str, Any] | None = None) -> list[Row]:

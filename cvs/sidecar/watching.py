@@ -14,6 +14,7 @@ from cvs.stream.quarantine import quarantined
 
 COUNTS = 5
 """How often rows are counted until nothing moved meanwhile."""
+OUT_OF_ORDER = "{:,} base rows were shown out of the order of write times (late, or ahead of the clocks)"
 STATES: Mapping[str, ViewState] = {
     BUILDING: "building",
     PUBLISHING: "building",
@@ -47,6 +48,7 @@ class BoardWatcher:
     problems: Callable[[], tuple[str, ...]] = tuple
     problem: Callable[[Pin, str], str] = lambda _pin, _view: ""
     quarantined: Callable[[str], int] = lambda _view: 0
+    untimely: Callable[[str], int] = lambda _view: 0
     audited: Mapping[str, str] = field(default_factory=dict)  # view -> level
     paused: bool = False  # the whole pipeline
     _started: float = 0.0
@@ -131,6 +133,8 @@ class BoardWatcher:
         count = self.quarantined(view.name)
         if count and state == "live":
             state = "degraded"
+        untimely = self.untimely(view.name)
+        problem = self.problem(pin, view.name) if state == "broken" else ""
         return ViewStatus(
             name=view.name,
             state=state,
@@ -139,8 +143,9 @@ class BoardWatcher:
             lag_ms=lag_ms,
             row_count=view.row_count,
             plan=view.plan,
-            problem=self.problem(pin, view.name) if state == "broken" else "",
+            problem=problem or (OUT_OF_ORDER.format(untimely) if untimely else ""),
             quarantined_count=count,
+            untimely_count=untimely,
         )
 
 
@@ -151,11 +156,13 @@ class PipelineWatcher:
     board: BoardWatcher
     pipeline: Pipeline
     _excluded: Counter[str] | None = None  # rows in quarantine, by source
+    _untimely: Counter[str] | None = None  # rows without a claim to the write-time line, by base table
 
     def running(self, control: Control) -> None:
         """Pass it on if readers see what is run."""
         if self.pipeline.serves:
-            self.board.quarantined = self._count
+            self.board.quarantined, self.board.untimely = self._count, self._out_of_order
+            self.board.board.change(timeline=self.pipeline.timeline)
             self.board.queued, self.board.seconds = self.pipeline.waiting, lambda: self.pipeline.seconds
             self.board.problem = lambda pin, view: reason(pin, self.pipeline.recipe.plan, view)
             self.board.running(control)
@@ -164,6 +171,8 @@ class PipelineWatcher:
         """Pass it on if readers see what was run."""
         if result.quarantined:
             self._excluded = None  # because it is counted again
+        if result.untimely:
+            self._untimely = None
         if self.pipeline.serves:
             self.board.ran(control, result)
 
@@ -187,5 +196,16 @@ class PipelineWatcher:
         if self._excluded is None:
             found = quarantined(self.pipeline.session, recipe.names.keyspace, recipe.names.incarnation)
             self._excluded = Counter(entry.source for entry in found)
-        edges = [edge for it in recipe.plan.publications if it.view == view for edge in it.inputs]
-        return sum(self._excluded[source] for source in (view, *sources(recipe.plan, edges)))
+        return sum(self._excluded[source] for source in (view, *self._sources(view)))
+
+    def _out_of_order(self, view: str) -> int:
+        """Count the base rows of a view that have no claim to the write-time line any more."""
+        if self.pipeline.bound is None:
+            return 0
+        if self._untimely is None:
+            self._untimely = self.pipeline.without_claim()
+        return sum(self._untimely[source] for source in self._sources(view))
+
+    def _sources(self, view: str) -> set[str]:
+        plan = self.pipeline.recipe.plan
+        return sources(plan, [edge for it in plan.publications if it.view == view for edge in it.inputs])

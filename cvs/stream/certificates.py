@@ -100,9 +100,18 @@ class Assembler:
         return ev.Checkpoint(process=PROCESS, time=time, base=tuple(lines), views=tuple(views))
 
     def history(
-        self, writers: Iterable[Any], ran: list[Epoch], *, run: str, before: ev.Checkpoint | None = None
+        self,
+        writers: Iterable[Any],
+        ran: list[Epoch],
+        *,
+        run: str,
+        before: ev.Checkpoint | None = None,
+        void: Mapping[str, Iterable[Values]] | None = None,
     ) -> list[Any]:
-        """Return all events, in time order, ending in rest; `before`: what `begin` said."""
+        """Return all events, in time order, ending in rest; `before`: what `begin` said.
+
+        `void`: base records, by table, that were shown out of the order of write times.
+        """
         written = list(writers)
         self._number(written)
         ran = carried(ran)
@@ -125,7 +134,13 @@ class Assembler:
             for process in sorted(processes)
         ]
         last = everything[-1].time if everything else 0
-        return [*start, *([before] if before else []), *everything, ev.Quiescent(process=PROCESS, time=last)]
+        claims = [
+            ev.ClaimVoid(process=PROCESS, time=last, table=table, key=key)
+            for table, keys in (void or {}).items()
+            for key in keys
+        ]
+        rest = ev.Quiescent(process=PROCESS, time=last)
+        return [*start, *([before] if before else []), *everything, *claims, rest]
 
     def _number(self, written: Iterable[Any]) -> None:
         for event in written:

@@ -29,6 +29,8 @@ from cvs.history.codec import event_of, history_bytes
 from cvs.manager.recorder import FileRecorder
 from cvs.model.recompute import recompute
 from cvs.programs.epoch import Control
+from cvs.programs.epoch_run import without_claim
+from cvs.programs.stage_bucket import drive
 from cvs.store.session import CassandraSession, ClusterAddress
 from cvs.stream.certificates import Assembler
 from cvs.stream.epochs import epochs
@@ -305,7 +307,8 @@ def write_history(stage: Stage, views: str = VIEWS) -> Path:
         for line in log.read_bytes().splitlines()
     ]
     logs = sorted(stage.file(f"log_{views}").glob("*.log"))
-    events = assembler.history(written, epochs(logs), run=f"demo {views}")
+    void = drive(without_claim(recipe.program()), recipe.door(stage.session))
+    events = assembler.history(written, epochs(logs), run=f"demo {views}", void=void)
     path = stage.file(f"{views}.ndjson")
     path.write_bytes(history_bytes(events))
     return path

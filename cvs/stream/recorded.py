@@ -17,7 +17,8 @@ from cvs.model.expressions import Column
 from cvs.model.views import BaseTable, Join, Named, Project, Relation, Scan, SetOperation
 from cvs.plan.sql import DeclaredView
 from cvs.programs.delta import decode_row
-from cvs.programs.epoch_run import BaseReader, Program, row_of
+from cvs.programs.epoch_run import BaseReader, Program, row_of, without_claim
+from cvs.programs.stage_bucket import drive
 from cvs.programs.stage_codec import Values
 from cvs.programs.stage_delta import ReadImages, split
 from cvs.store.session import CassandraSession
@@ -62,9 +63,11 @@ def recorded(
 ) -> Recorded:
     """Read DELTA and the files of an incarnation; return what they tell of the last base changes, 0: of all."""
     recipe, declared = recipe_of(session, views_sql, names=names, keyspaces=keyspaces, captured=captured)
-    images = images_of(recipe.program(), recipe.door(session))
+    program, door = recipe.program(), recipe.door(session)
+    images, void = images_of(program, door), drive(without_claim(program), door)
     ran = [it for it in epochs(logs) if it.incarnation == names.incarnation]
-    return history_of(declared, recipe.plan.bases, ran, images, run=f"{names.keyspace}, recorded", last=last)
+    told = f"{names.keyspace}, recorded"
+    return history_of(declared, recipe.plan.bases, ran, images, run=told, last=last, void=void)
 
 
 def history_of(
@@ -75,6 +78,7 @@ def history_of(
     *,
     run: str,
     last: int = 0,
+    void: Mapping[str, Iterable[Values]] | None = None,
 ) -> Recorded:
     """Return the history from the first epoch after which none is missing.
 
@@ -92,7 +96,7 @@ def history_of(
     assembler = Assembler(described, tables)
     signature = (kept[0].incarnation, kept[0].number - 1, 0, True)
     before = assembler.begin(_at_first(images, kept, tables), signature=signature, time=kept[0].started)
-    events = assembler.history(_numbered(kept, tables), kept, run=run, before=before)
+    events = assembler.history(_numbered(kept, tables), kept, run=run, before=before, void=void)
     return Recorded(
         events=events,
         incarnation=kept[0].incarnation,

@@ -20,6 +20,7 @@ from cvs.capture.feed import Feed
 from cvs.capture.opening import filled_by_others, open_feed
 from cvs.client.control import read_control
 from cvs.errors import CvsError, SpecificationError, StoreError
+from cvs.plan.levels import pipeline_timeline
 from cvs.programs.delta import StaleDriverError
 from cvs.programs.epoch import OtherCodeError, check_state
 from cvs.programs.stage_bucket import ALL_RULES, Rules
@@ -60,6 +61,7 @@ class RunSettings:
     fall_at: int = 0  # rounds of requests with a test-and-set after which to fall; 0: never
     fall_by: str = "kill"  # or "stop"
     changes_an_epoch: int = 20_000
+    skew_ms: int = 1_000  # by which clocks may differ: what the write-time line waits for
     incarnation: int = 1
     older: Life | None = None  # what serves until the newest incarnation is built
     build_rows_a_second: int = 0  # the most a build reads; 0: as fast as the epochs follow
@@ -169,7 +171,7 @@ class _Ask:
 
 def _pipeline(settings: RunSettings, life: Life, session: CassandraSession, feed: Feed) -> Pipeline:
     names = Names(keyspace=settings.state_keyspace, incarnation=life.incarnation)
-    recipe, _ = recipe_of(
+    recipe, declared = recipe_of(
         session,
         life.views_sql,
         names=names,
@@ -185,6 +187,7 @@ def _pipeline(settings: RunSettings, life: Life, session: CassandraSession, feed
         rules=settings.rules,
         changes_an_epoch=settings.changes_an_epoch,
         build_rows_a_second=settings.build_rows_a_second,
+        bound=settings.skew_ms * 1000 if pipeline_timeline(declared) == "write-time" else None,
     )
     if settings.fall_at:
         pipeline.door = _Falling(pipeline.door, settings)  # type: ignore[assignment]  # because it stands in for it

@@ -31,6 +31,7 @@ def settings_of(words: dict[str, Any]) -> RunSettings:
         incarnation=words.get("incarnation", 1),
         older=Life(incarnation=words["older"], views_sql=words["views"]) if "older" in words else None,
         spark_master=words.get("spark", ""),
+        skew_ms=words.get("skew_ms", 1_000),
         fall_at=words.get("stop_at", 0),
         fall_by="stop",
     )

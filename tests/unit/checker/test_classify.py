@@ -237,6 +237,32 @@ def test_a_verdict_of_each_reference(times: tuple[int, ...], verdicts: dict[str,
     assert found == verdicts
 
 
+@pytest.mark.parametrize(
+    ("named", "verdicts"),
+    [
+        ("k", {"writers": "violated", "write-time": "undecided", "absorbed": "violated"}),
+        ("other", {"writers": "violated", "write-time": "violated", "absorbed": "violated"}),
+    ],
+)
+def test_what_a_pipeline_says_it_showed_out_of_order_claims_no_order(
+    named: str, verdicts: dict[str, str]
+) -> None:
+    """Only where write times are the reference, and only of the record that is named."""
+    found = {}
+    for name, rewritten in REFERENCES.items():
+        run = Recorder()
+        for y in (1, 2, 3):
+            run.base("k", {"x": "a", "y": y}, write_time=10 * y)
+        run.base("other", {"x": "b", "y": 1}, write_time=40)
+        run.write("a", group("a", 2, 1), [("k", 0, 2)])
+        run.write("a", group("a", 1, 1), [("k", 2, 3)])
+        void = ev.ClaimVoid(process="p", time=10**6, table="r", key=(named,))
+        events = run.rest()
+        judgement = judge(rewritten(replay([*events[:-1], void, events[-1]])), lambda _: SUMS, reference=name)
+        found[name] = next(f for f in judgement.of("strong", "record") if f.key == ("a",)).verdict.value
+    assert found == verdicts
+
+
 def test_the_write_time_reference_needs_write_times() -> None:
     with pytest.raises(AssumptionError, match="has no write time"):
         REFERENCES["write-time"](replay(good(Recorder())))

@@ -41,6 +41,21 @@ def test_an_epoch_is_on_the_board_after_its_commit() -> None:
     assert (view.state, view.row_count, view.lag_ms) == ("building", 4, 750.0)
 
 
+def test_rows_shown_out_of_the_order_of_write_times_are_on_the_board() -> None:
+    board = StatusBoard("cvs", started_at=0.0)
+    watcher = BoardWatcher(
+        board=board,
+        views=[WatchedView(name="v", level="strong"), WatchedView(name="w", level="strong")],
+        clock=lambda: 100.0,
+        untimely={"v": 2, "w": 0}.__getitem__,
+    )
+    watcher.running(control(7, 6))
+    watcher.committed(control(7, 7))
+    one, other = board.status.views
+    assert (one.untimely_count, other.untimely_count, other.problem) == (2, 0, "")
+    assert one.problem.startswith("2 base rows were shown out of the order of write times")
+
+
 def test_rows_are_counted_again_until_no_epoch_moves_any() -> None:
     """A count that an epoch ran into is not believed; one that stays disturbed ends all the same."""
     board = StatusBoard("cvs", started_at=0.0)
