@@ -108,6 +108,25 @@ class Writer:
             self.failure = fault
 
 
+class PlainWriter(Writer):
+    """Writes nothing that a build cannot read with its times: no row comes in doubt."""
+
+    def write(self) -> None:
+        """Insert, update one column, or delete a row or some."""
+        dice = self.chance
+        p, c = dice.randrange(20), dice.randrange(4)
+        name, amount = dice.choice(NAMES), dice.randrange(50)
+        ways = [
+            f"INSERT INTO stock.plain (p, c, name, amount) VALUES ({p}, {c}, '{name}', {amount})",
+            f"UPDATE stock.plain SET amount = {amount} WHERE p = {p} AND c = {c}",
+            f"UPDATE stock.plain SET name = '{name}' WHERE p = {p} AND c = {c}",
+            f"DELETE FROM stock.plain WHERE p = {p} AND c = {c}",
+            f"DELETE FROM stock.plain WHERE p = {p} AND c > 2",
+        ]
+        self.do(dice.choice(ways))
+        self.written += 1
+
+
 class Operator:
     """Runs commands in one folder of settings, and the sidecar."""
 
@@ -200,6 +219,7 @@ def session(cassandra_node: Node) -> Iterator[CassandraSession]:
         "limits map<text, int>, steps list<int>, place spot, price decimal, PRIMARY KEY (p, c))"
     )
     session.define("CREATE TABLE stock.names (name text PRIMARY KEY, word text)")
+    session.define("CREATE TABLE stock.plain (p int, c int, name text, amount int, PRIMARY KEY (p, c))")
     yield session
     session.close()
 
@@ -258,4 +278,47 @@ def test_full_tables_changed_views_and_rebuilds(operator: Operator, session: Cas
     assert states["stock_views.rekeyed"] == ("live", "")
     operator.cvs("rebuild", "joined", "--yes")
     operator.wait_live("rekeyed", "joined")
+    operator.verify(writer)
+
+
+def test_views_go_over_to_the_write_time_line(operator: Operator, session: CassandraSession) -> None:
+    """Taken over from the absorbed time-line, killed, built anew, all under writes; no row loses its claim."""
+    settings = operator.folder / "cvs.toml"
+    text = settings.read_text().replace("stock_state", "line_state").replace("stock_views", "line_views")
+    settings.write_text(f"{text}[pipeline]\nskew_ms = 3000\n")
+    line = "TBLPROPERTIES ('cvs.timeline' = 'write-time', 'cvs.buckets' = '4')"
+    views = (
+        "CREATE MATERIALIZED VIEW line_views.copied {} AS SELECT p, c, name, amount FROM stock.plain;",
+        (
+            "CREATE MATERIALIZED VIEW line_views.by_name {} AS SELECT name, COUNT(*) AS n, SUM(amount) AS total "
+            "FROM stock.plain WHERE name IS NOT NULL GROUP BY name;"
+        ),
+    )
+    wanted = {f"line_views.{name}": ("live", "") for name in ("copied", "by_name")}
+    writer = PlainWriter(session, 5)
+    for _ in range(150):
+        writer.write()
+    operator.apply(*(view.format("TBLPROPERTIES ('cvs.buckets' = '4')") for view in views))
+    thread = threading.Thread(target=writer.run, args=(0.05,), daemon=True)
+    thread.start()
+    operator.start()
+    operator.wait(lambda: operator.states() == wanted)
+    assert operator.cvs("status", "--json")["timeline"] == "absorbed"
+
+    operator.apply(*(view.format(line) for view in views))
+    operator.wait(
+        lambda: operator.states() == wanted and "write-time" in operator.cvs("status", "--json")["timeline"]
+    )
+    operator.end(kill=True)
+    operator.start()
+    operator.wait(lambda: operator.states() == wanted and not operator.building())
+    operator.verify(writer)
+    assert operator.cvs("status", "--json")["timeline"] == "write-time, clocks within 3,000 ms"
+
+    operator.cvs("rebuild", "--all", "--yes", "--wait")
+    operator.wait(lambda: operator.states() == wanted and not operator.building())
+    operator.verify(writer)
+    writer.ended.set()
+    thread.join()
+    assert writer.failure is None
     operator.verify(writer)
