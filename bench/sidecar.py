@@ -141,9 +141,13 @@ def sidecar(settings_file: Path, **environment: str) -> Iterator["subprocess.Pop
     """A sidecar beside the node."""
     own = {**os.environ, "CVS_SPARK_MASTER": "", "CVS_HTTP_PORT": "0", **environment}
     cvs = [sys.executable, "-m", "cvs", "run", "--settings", str(settings_file)]
-    with subprocess.Popen(cvs, env=own, cwd=settings_file.parent, stderr=subprocess.DEVNULL) as running:
+    log = settings_file.with_name("run.log")
+    with log.open("ab") as said, subprocess.Popen(cvs, env=own, cwd=log.parent, stderr=said) as running:
         try:
             yield running
+        except AssertionError:
+            sys.stderr.write(log.read_text()[-3000:])
+            raise
         finally:
             running.terminate()
 

@@ -3,7 +3,7 @@
 import click
 
 from cvs.cli.options import read_settings, settings_option
-from cvs.cli.output import json_option, print_json
+from cvs.cli.output import json_option, print_json, talk
 from cvs.sidecar.views import opened_views
 
 
@@ -20,5 +20,8 @@ def command(settings_file: str | None, as_json: bool) -> None:
         kept = views.kept()
     if as_json:
         print_json("dump", {name: view.statement for name, view in kept.items()})
+        return
+    if not kept:
+        talk().print("no view is applied yet")
         return
     click.echo("\n\n".join(view.statement for view in kept.values()))

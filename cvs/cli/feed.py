@@ -13,6 +13,7 @@ from cvs.capture.feed import ENDED, Feed
 from cvs.capture.opening import open_feed
 from cvs.cli.output import console, json_option, print_json
 from cvs.errors import HistoryError
+from cvs.stream.build import ALWAYS
 
 BATCH = 1000
 
@@ -44,7 +45,7 @@ def list_streams(name: str, as_json: bool) -> None:
                 "first": feed.first(stream),
                 "next": head.position,
                 "clock": head.clock,
-                "age_ms": None if head.clock == ENDED else time.time_ns() // 1_000_000 - head.clock // 1000,
+                "age_ms": None if head.clock >= ALWAYS else time.time_ns() // 1_000_000 - head.clock // 1000,
                 "source": f"{head.source.segment}:{head.source.offset}",
             }
         )
@@ -53,7 +54,9 @@ def list_streams(name: str, as_json: bool) -> None:
         return
     for row in rows:
         positions = f"positions {row['first']} to {row['next']}"
-        clock = "ended" if row["age_ms"] is None else f"clock {row['age_ms']} ms ago"
+        clock = f"clock {row['age_ms']} ms ago"
+        if row["age_ms"] is None:
+            clock = "ended" if row["clock"] == ENDED else "what a build read"
         console().print(f"{row['stream']}  {positions}  {clock}  log {row['source']}")
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json
 from cvs.cli.waiting import SidecarStatus, ask_sidecar
-from cvs.errors import ExitCode
+from cvs.errors import ExitCode, MissingEnvironmentError
 from cvs.sidecar.settings import Settings
 
 WORST_FIRST = ("broken", "degraded", "building", "paused", "live")
@@ -50,9 +50,17 @@ def _watch(settings: Settings) -> None:
         with Live(_picture(ask_sidecar(settings)), console=console(), screen=True) as live:
             while True:
                 time.sleep(1.0)
-                live.update(_picture(ask_sidecar(settings)))
+                live.update(_now(settings))
     except KeyboardInterrupt:
         return
+
+
+def _now(settings: Settings) -> Group:
+    """Draw what the sidecar says now; one that is restarted is waited for."""
+    try:
+        return _picture(ask_sidecar(settings))
+    except MissingEnvironmentError as silence:
+        return Group(Text(f"{silence.what} at {silence.where} since it ended or was cut off", style="red"))
 
 
 def _picture(status: SidecarStatus) -> Group:

@@ -130,12 +130,16 @@ def carry_out(views: Views, proposal: Proposal, *, whole_feed: bool = False) -> 
             "only the first incarnation of a pipeline can follow a feed from its beginning",
             next_step="leave --whole-feed out: the base tables are read",
         )
-    session = views.session
+    session, own = views.session, views.settings.views.state_keyspace
+    if own in proposal.keyspaces:
+        session.define(keyspace_statement(own, views.settings))
+    views.catalog.create()
+    for name in {*proposal.keyspaces} - {own}:
+        views.catalog.note_keyspace(
+            name
+        )  # before it is made, or an interrupted apply would leave it for good
     for statement in proposal.definitions:
         session.define(statement)
-    views.catalog.create()
-    for name in {*proposal.keyspaces} - {views.settings.views.state_keyspace}:
-        views.catalog.note_keyspace(name)
     plan = maintenance_plan(proposal.views, views.bases())
     names = Names(keyspace=views.settings.views.state_keyspace, incarnation=proposal.incarnation)
     for name in proposal.captured:

@@ -129,7 +129,7 @@ def _keep(
     return run(
         settings,
         say=log.info,
-        watch=lambda pipeline: _watch(pipeline, watcher, asked, own_problems),
+        watch=lambda pipeline: watch(pipeline, watcher, asked, own_problems),
         leads=leads,
         ended=ended,
         serving=serving,
@@ -230,12 +230,15 @@ def _watched(views: Views, declared: tuple[DeclaredView, ...]) -> list[WatchedVi
     ]
 
 
-def _watch(
+def watch(
     pipeline: Pipeline, watcher: BoardWatcher, asked: Asked, own_problems: Callable[[], tuple[str, ...]]
 ) -> None:
     """Let the board show what readers see: what serves, how far another is built, what is in the way."""
     pipeline.wishes = asked
-    watcher.problems = lambda: (*own_problems(), *_feed_problems(pipeline))
+    if (
+        pipeline.recipe.names.incarnation == asked.incarnation
+    ):  # an older one looks at the feed until it gives way
+        watcher.problems = lambda: (*own_problems(), *_feed_problems(pipeline))
     pipeline.watchers.append(PipelineWatcher(board=watcher, pipeline=pipeline))
 
 

@@ -143,7 +143,9 @@ def settings_from(text: str, environment: Mapping[str, str], *, where: str) -> S
         return msgspec.convert(raw, Settings, strict=False, dec_hook=_secret)
     except msgspec.ValidationError as fault:
         message = str(fault).replace("`$.", "`")
-        raise SpecificationError(f"a setting has a wrong value: {message}", where=where) from fault
+        raise SpecificationError(
+            f"a setting has a wrong value: {message}", where=f"{where}, or the environment over it"
+        ) from fault
 
 
 def _known_keys() -> dict[str, tuple[str, ...]]:

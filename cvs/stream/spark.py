@@ -12,8 +12,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
+
+from cvs.errors import MissingEnvironmentError
 
 TURN_SECONDS = 10.0
 """How long one micro-batch runs epochs: long enough that Spark's own cost does not show."""
@@ -42,7 +46,14 @@ def spark_session(master: str = "local[2]", **settings: str) -> SparkSession:
     builder = SparkSession.builder.master(master).appName("cvs")
     for name, value in {**LIGHT, **(HERE if master.startswith("local") else {}), **settings}.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    try:
+        session = builder.getOrCreate()
+    except (PySparkException, Py4JError) as fault:
+        raise MissingEnvironmentError(
+            f"Spark does not start: {str(fault).splitlines()[0]}",
+            where=f'[spark] master = "{master}"',
+            next_step='have Java 17, and name a master: local[2], spark://host:port, or "" for none',
+        ) from None
     session.sparkContext.setLogLevel("ERROR")
     return session
 

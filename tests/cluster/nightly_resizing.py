@@ -35,7 +35,7 @@ CREATE MATERIALIZED VIEW {space}.even TBLPROPERTIES ('cvs.level' = 'strong') AS
 SELECT id, v FROM sized.t WHERE v % 2 = 0;
 """
 BURST = SPREAD_FROM + 1_000
-SECONDS_MAX = 180
+SECONDS_MAX = 900  # of one command or wait: an audit beside a node and Spark on two cores
 SETTINGS = """
 [cluster]
 contact_points = ["{node.address}"]
@@ -80,7 +80,7 @@ class Deployment:
     def cvs(self, *arguments: str, fails: bool = False) -> str:
         command = [sys.executable, "-m", "cvs", *arguments]
         done = subprocess.run(
-            command, cwd=self.folder, capture_output=True, text=True, check=False, timeout=240
+            command, cwd=self.folder, capture_output=True, text=True, check=False, timeout=SECONDS_MAX
         )
         assert fails or done.returncode == 0, done.stdout[-3000:] + done.stderr
         return done.stdout

@@ -30,6 +30,7 @@ CREATE MATERIALIZED VIEW seen.positive TBLPROPERTIES ('cvs.level' = 'strong') AS
 SELECT id, v FROM rolling.t WHERE v > 0;
 """
 STATE = "rolling_state"
+SECONDS_MAX = 900  # of one command: an audit beside three nodes on two cores
 
 
 class Deployment:
@@ -49,7 +50,7 @@ class Deployment:
     def cvs(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "cvs", *arguments]
         return subprocess.run(
-            command, cwd=self.folder, capture_output=True, text=True, check=False, timeout=240
+            command, cwd=self.folder, capture_output=True, text=True, check=False, timeout=SECONDS_MAX
         )
 
     def start(self, name: str, *arguments: str, **environment: str) -> RunningProcess:
