@@ -33,6 +33,8 @@ def command(settings_file: str | None, dry_run: bool, yes: bool, as_json: bool) 
         agreed = bool(statements) and not dry_run and (yes or _asked(as_json))
         for statement in statements if agreed else ():
             views.session.define(statement)
+    if agreed and not as_json:
+        console().print("removed")
     if as_json:
         print_json("uninstall", {"removed": agreed, "statements": statements})
     return ExitCode.MET

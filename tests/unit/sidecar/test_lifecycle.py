@@ -1,13 +1,16 @@
 """What a sidecar does before it has anything to keep."""
 
 import threading
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from cvs.sidecar.lifecycle import NOT_APPLIED, wait_applied
+from cvs.capture.feed import Head, Source
+from cvs.sidecar.lifecycle import NOT_APPLIED, wait_applied, watch
 from cvs.sidecar.status import StatusBoard
+from cvs.sidecar.watching import BoardWatcher
 
 
 def test_it_waits_for_its_first_views_and_says_so_once() -> None:
@@ -33,3 +36,25 @@ def test_it_ends_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     log = SimpleNamespace(info=lambda _: None)
     views: Any = SimpleNamespace(declared=tuple)
     assert wait_applied(views, StatusBoard("cvs", started_at=0.0), ended=ended, log=log) == ()
+
+
+def test_an_incarnation_that_gave_way_says_nothing_of_the_feed() -> None:
+    """It no longer looks at it: what it saw last grows old, and would be said to stand still."""
+    watcher = BoardWatcher(board=StatusBoard("cvs", started_at=0.0), views=[])
+    asked: Any = SimpleNamespace(incarnation=2)
+    now, long_ago = int(time.time() * 1e6), int((time.time() - 300) * 1e6)
+    for incarnation, clock in ((2, now), (1, long_ago)):
+        pipeline: Any = SimpleNamespace(
+            recipe=SimpleNamespace(names=SimpleNamespace(incarnation=incarnation)),
+            session=SimpleNamespace(
+                driver=SimpleNamespace(
+                    cluster=SimpleNamespace(metadata=SimpleNamespace(all_hosts=lambda: [1]))
+                )
+            ),
+            build=None,
+            seen={"3f2a": Head(position=1, clock=clock, source=Source())},
+            watchers=[],
+        )
+        watch(pipeline, watcher, asked, tuple)
+        assert pipeline.wishes is asked
+    assert watcher.problems() == ()

@@ -1,13 +1,15 @@
 """`cvs status` shows what a running sidecar says, worst first, in text and as JSON."""
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
 
 from cvs.cli import run
 from cvs.sidecar.http import StatusServer
-from cvs.sidecar.status import EpochStatus, StatusBoard, ViewStatus
+from cvs.sidecar.status import EpochStatus, Status, StatusBoard, ViewStatus
+from tests.cluster.terminal import watched
 
 EPOCH = EpochStatus(epoch=12, committed_at=1.0, change_count=1, duration_ms=1.0, lag_ms=1.0)
 
@@ -42,3 +44,31 @@ def test_no_sidecar_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture
     """Where nobody listens the command says so, and exits 5."""
     assert run(["status", "--settings", settings_for(tmp_path, 1)]) == 5
     assert capsys.readouterr().err.startswith("error: no sidecar answers")
+
+
+class Looked(StatusBoard):
+    """A board that knows when somebody has looked at it a few times."""
+
+    def __init__(self) -> None:
+        super().__init__("shop", started_at=0.0)
+        self.looks, self.often = 0, threading.Event()
+
+    @property
+    def status(self) -> Status:
+        self.looks += 1
+        if self.looks > 3:
+            self.often.set()
+        return super().status
+
+
+def test_a_watch_outlives_the_sidecar(tmp_path: Path) -> None:
+    """While a sidecar is restarted its watcher says that nobody answers, and looks on."""
+    board = Looked()
+    server = StatusServer(board, host="127.0.0.1", port=0)
+    ending = threading.Thread(target=lambda: (board.often.wait(60), server.stop()))
+    ending.start()
+    file = settings_for(tmp_path, server.port)
+    said = watched(tmp_path, "status", "--watch", "--settings", file, until=b"no sidecar answers", seconds=60)
+    board.often.set()
+    ending.join()
+    assert (b"changes wait" in said, b"no sidecar answers" in said) == (True, True)
