@@ -182,7 +182,7 @@ def lag(session: CassandraSession, settings_file: Path, rows: int, rounds: int) 
 LIVE = "CREATE MATERIALIZED VIEW seen.latest AS SELECT id, region FROM shop.live;"
 
 
-CHANGES = 10_000
+CHANGES = 5_000
 CONFIGURATIONS = {  # views, bytes of a note
     "one view, short rows": (1, 10),
     "three views, short rows": (3, 10),
@@ -286,7 +286,7 @@ class Kept:
         feed.close()
 
     def _shown(self, moment: int) -> None:
-        end = time.monotonic() + 120
+        end = time.monotonic() + 250
         while True:
             with suppress(StoreError):
                 control = read_control(self.session, self.settings.views.state_keyspace)

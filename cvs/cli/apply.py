@@ -85,7 +85,11 @@ def _print(proposal: Proposal, *, dry_run: bool) -> None:
     for change in proposal.changes:
         out.print(f"  {SIGNS[change.kind]} {change.name} ({change.kind})", markup=False)
     for table in proposal.captured:
-        out.print(f"  ~ {table} gets cdc = true", markup=False)
+        out.print(
+            f"  ~ {table} gets cdc = true (and gc_grace_seconds moves by a second and back: then statements that "
+            "applications have prepared are captured too)",
+            markup=False,
+        )
     for table in proposal.filled:
         out.print(f"  < {table} has rows: they are read once, while writes go on", markup=False)
     if proposal.incarnation > 1 and not proposal.empty:

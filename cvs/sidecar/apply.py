@@ -29,6 +29,7 @@ class Proposal:
     changes: tuple[Change, ...]
     definitions: tuple[str, ...]
     captured: tuple[str, ...]  # base tables that would be given `cdc = true`
+    switches: tuple[str, ...]  # the statements for that
     removals: tuple[str, ...]  # sent once the new incarnation serves
     incarnation: int
     tables: tuple[str, ...]  # every table the incarnation uses
@@ -46,7 +47,7 @@ class Proposal:
     @property
     def statements(self) -> tuple[str, ...]:
         """Return every statement that would be sent now."""
-        return (*self.definitions, *(capture_statement(name) for name in self.captured))
+        return (*self.definitions, *self.switches)
 
 
 def propose(views: Views, text: str, *, prune: bool = False, rebuild: bool = False) -> Proposal:
@@ -86,6 +87,7 @@ def propose(views: Views, text: str, *, prune: bool = False, rebuild: bool = Fal
         changes=found,
         definitions=tuple(definitions),
         captured=tuple(captured),
+        switches=tuple(one for name in captured for one in switched(views, name, capture=True)),
         removals=tuple(_dropped(name) for name in _outlived(views, names.incarnation, used)) if kept else (),
         incarnation=names.incarnation,
         tables=used,
@@ -144,7 +146,8 @@ def carry_out(views: Views, proposal: Proposal, *, whole_feed: bool = False) -> 
     names = Names(keyspace=views.settings.views.state_keyspace, incarnation=proposal.incarnation)
     for name in proposal.captured:
         views.catalog.note_captured(name)
-        session.define(capture_statement(name))
+    for statement in proposal.switches:
+        session.define(statement)
     if proposal.incarnation == views.catalog.incarnation():
         return  # because only captures were missing
     create(
@@ -183,11 +186,11 @@ def uninstall_statements(views: Views) -> tuple[str, ...]:
     older = sorted(name for name in used - {*kept} if not name.startswith(own))
     published = [_dropped(name) for name in (*older, *reversed(kept))]
     emptied = [f"DROP KEYSPACE IF EXISTS {quoted(name)}" for name in _ours_alone(views, {*older, *kept})]
-    switched = [f"ALTER TABLE {_full(name)} WITH cdc = false" for name in views.catalog.captured()]
+    switches = [one for name in views.catalog.captured() for one in switched(views, name, capture=False)]
     return (
         *published,
         *emptied,
-        *switched,
+        *switches,
         f"DROP KEYSPACE IF EXISTS {quoted(views.settings.views.state_keyspace)}",
     )
 
@@ -213,9 +216,23 @@ def keyspace_statement(name: str, settings: Settings) -> str:
     )
 
 
-def capture_statement(table: str) -> str:
-    """Return the one statement that changes a table of the user's."""
-    return f"ALTER TABLE {_full(table)} WITH cdc = true"
+def switched(views: Views, table: str, *, capture: bool) -> tuple[str, ...]:
+    """Return the statements that change a table of the user's: its `cdc`, and in the end nothing else.
+
+    A prepared statement keeps the table as it was when it was prepared, its `cdc` too: applications would go on
+    writing past the capture, or into a log that nobody reads. Cassandra forgets prepared statements where
+    `gc_grace_seconds` changes (`TableMetadata.changeAffectsPreparedStatements`), so that moves by a second and back;
+    drivers prepare again by themselves. A table that is gone needs nothing.
+    """
+    keyspace, name = table.split(".", 1)
+    found = views.session.driver.cluster.metadata.keyspaces.get(keyspace)
+    if found is None or name not in found.tables:
+        return ()
+    alter, grace = f"ALTER TABLE {_full(table)} WITH", int(found.tables[name].options["gc_grace_seconds"])
+    return (
+        f"{alter} cdc = {str(capture).lower()} AND gc_grace_seconds = {grace + 1}",
+        f"{alter} gc_grace_seconds = {grace}",
+    )
 
 
 def _captured(views: Views, table: str) -> bool:
