@@ -123,7 +123,8 @@ class Names:
                 return found[0]
             if len(found) > 1:
                 raise refused(node, f"`{wanted}` is ambiguous", "write " + " or ".join(t.name for t in found))
-        hint = f"{nearest_of(wanted, self.tables)}known: {', '.join(sorted(self.tables)[:12])}"
+        known = ", ".join(sorted(self.tables)[:12]) or "none; make the base table first"
+        hint = f"{nearest_of(wanted, self.tables)}known: {known}"
         raise refused(node, f"there is no table or view `{wanted}`", hint)
 
 
