@@ -8,9 +8,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from cvs.cli.answers import SidecarStatus, ask_sidecar
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json
-from cvs.cli.waiting import SidecarStatus, ask_sidecar
 from cvs.errors import ExitCode, MissingEnvironmentError
 from cvs.sidecar.settings import Settings
 

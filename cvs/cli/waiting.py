@@ -1,14 +1,11 @@
-"""What the running sidecar says of itself, and waiting for it to build views, with a bar where somebody watches."""
+"""Waiting for the running sidecar to build views, with a bar where somebody watches."""
 
-import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
-from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from cvs.cli.answers import ask_sidecar
 from cvs.cli.output import talk
 from cvs.client.control import read_control
 from cvs.errors import ExitCode, MissingEnvironmentError
@@ -16,23 +13,8 @@ from cvs.programs.epoch import BROKEN
 from cvs.sidecar.settings import Settings
 from cvs.sidecar.views import Views
 
-SidecarStatus = dict[str, Any]  # because it is JSON
-ANSWER_SECONDS_MAX = 5.0
 LOOK_SECONDS = 0.5
 NOBODY = "no sidecar answers: `cvs run` builds the views"
-
-
-def ask_sidecar(settings: Settings) -> SidecarStatus:
-    """Return the status of the sidecar named in [http]."""
-    url = f"http://{settings.http.host}:{settings.http.port}/status.json"
-    try:
-        with urllib.request.urlopen(url, timeout=ANSWER_SECONDS_MAX) as answer:
-            status: SidecarStatus = json.load(answer)
-            return status
-    except (OSError, urllib.error.URLError, json.JSONDecodeError) as fault:
-        raise MissingEnvironmentError(
-            "no sidecar answers", where=url, next_step="start one with `cvs run`, or set [http]"
-        ) from fault
 
 
 def wait_served(views: Views, incarnation: int, *, pause: Callable[[float], None] = time.sleep) -> ExitCode:

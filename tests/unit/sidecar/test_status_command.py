@@ -1,6 +1,8 @@
 """`cvs status` shows what a running sidecar says, worst first, in text and as JSON."""
 
 import json
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -72,3 +74,10 @@ def test_a_watch_outlives_the_sidecar(tmp_path: Path) -> None:
     board.often.set()
     ending.join()
     assert (b"changes wait" in said, b"no sidecar answers" in said) == (True, True)
+
+
+def test_status_asks_without_what_needs_a_second_to_load() -> None:
+    """It answers within a second, so neither the driver nor the planner may be imported for it."""
+    heavy = "{'cassandra', 'sqlglot', 'pyspark', 'numpy'}"
+    code = f"import sys, cvs.cli.status; sys.exit(bool({heavy} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
