@@ -15,6 +15,7 @@ from cvs.errors import ExitCode, MissingEnvironmentError
 from cvs.sidecar.settings import Settings
 
 WORST_FIRST = ("broken", "degraded", "building", "paused", "live")
+SHOWN_MAX = 100  # drawing a thousand rows takes two seconds, and nobody reads them
 COLOURS = {"broken": "red", "degraded": "yellow", "building": "blue", "paused": "dim", "live": "green"}
 
 
@@ -75,7 +76,7 @@ def _picture(status: SidecarStatus) -> Group:
     unwell = any(view["problem"] for view in views)
     if unwell:
         table.add_column("problem")
-    for view in views:
+    for view in views[:SHOWN_MAX]:
         cells = [
             Text(view["name"]),
             Text(view["state"], style=COLOURS[view["state"]]),
@@ -96,4 +97,6 @@ def _picture(status: SidecarStatus) -> Group:
     if status["building"]:
         head.append(f"\na build goes on: {status['building']}")
     problems = [Text(f"problem: {problem}", style="red") for problem in status["problems"]]
-    return Group(*problems, head, Text(""), table)
+    rest = len(views) - SHOWN_MAX
+    more = [Text(f"and {rest:,} more, no worse: cvs status --json")] if rest > 0 else []
+    return Group(*problems, head, Text(""), table, *more)

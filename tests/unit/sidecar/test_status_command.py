@@ -42,6 +42,22 @@ def test_the_worst_view_comes_first(tmp_path: Path, capsys: pytest.CaptureFixtur
         server.stop()
 
 
+def test_of_many_views_the_worst_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A thousand would take seconds to draw; all of them are in the JSON."""
+    board = StatusBoard("shop", started_at=0.0)
+    many = [ViewStatus(name=f"v{n}", state="live", declared_level="strong") for n in range(999)]
+    broken = ViewStatus(name="z_broken", state="broken", declared_level="weak")
+    board.committed(EPOCH, (*many, broken), queued_change_count=0)
+    server = StatusServer(board, host="127.0.0.1", port=0)
+    try:
+        assert run(["status", "--settings", settings_for(tmp_path, server.port)]) == 1
+        text = capsys.readouterr().out
+        assert ("z_broken" in text, "and 900 more, no worse: cvs status --json" in text) == (True, True)
+        assert text.count("live") == 99
+    finally:
+        server.stop()
+
+
 def test_no_sidecar_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where nobody listens the command says so, and exits 5."""
     assert run(["status", "--settings", settings_for(tmp_path, 1)]) == 5
