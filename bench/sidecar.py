@@ -141,13 +141,9 @@ def sidecar(settings_file: Path, **environment: str) -> Iterator["subprocess.Pop
     """A sidecar beside the node."""
     own = {**os.environ, "CVS_SPARK_MASTER": "", "CVS_HTTP_PORT": "0", **environment}
     cvs = [sys.executable, "-m", "cvs", "run", "--settings", str(settings_file)]
-    log = settings_file.with_name("run.log")
-    with log.open("ab") as said, subprocess.Popen(cvs, env=own, cwd=log.parent, stderr=said) as running:
+    with subprocess.Popen(cvs, env=own, cwd=settings_file.parent, stderr=subprocess.DEVNULL) as running:
         try:
             yield running
-        except AssertionError:
-            sys.stderr.write(log.read_text()[-3000:])
-            raise
         finally:
             running.terminate()
 
@@ -161,7 +157,6 @@ def lag(session: CassandraSession, settings_file: Path, rows: int, rounds: int) 
         probes(session, 2, 0)
         for number in range(1, rounds + 1):
             alone.append(probes(session, 10, number * 100_000))
-            sys.stderr.write(f"alone: {percentiles(alone[-1:])}\n")
             stop = threading.Event()
 
             def verify(stop: threading.Event = stop) -> None:
@@ -173,7 +168,6 @@ def lag(session: CassandraSession, settings_file: Path, rows: int, rounds: int) 
             beside.append(probes(session, 10, number * 100_000 + 50_000))
             stop.set()
             thread.join()
-            sys.stderr.write(f"beside verify: {percentiles(beside[-1:])}\n")
     return {
         "alone": percentiles(alone),
         "beside verify": percentiles(beside),
@@ -184,7 +178,7 @@ def lag(session: CassandraSession, settings_file: Path, rows: int, rounds: int) 
 LIVE = "CREATE MATERIALIZED VIEW seen.latest AS SELECT id, region FROM shop.live;"
 
 
-CHANGES = 4_000
+CHANGES = 10_000
 CONFIGURATIONS = {  # views, bytes of a note
     "one view, short rows": (1, 10),
     "three views, short rows": (3, 10),
@@ -240,28 +234,25 @@ class Kept:
         opened = Views(session=session, settings=self.settings)
         carry_out(opened, propose(opened, of_views(self.space, views)))
 
-    def backlogs(self, turns: range, **environment: str) -> list[dict[str, float]]:
-        """Let changes wait, then let a sidecar take them, again and again; return what that cost a change."""
+    def backlog(self, turn: int, **environment: str) -> dict[str, float]:
+        """Let changes wait, then let a sidecar take them; return what that cost a change."""
+        requests = Requests(self.session, keyspace=self.settings.views.state_keyspace)
         with sidecar(self.file, **environment) as running:
             self._shown(time.time_ns() // 1000)
-            return [self._backlog(turn, running) for turn in turns]
-
-    def _backlog(self, turn: int, running: "subprocess.Popen[bytes]") -> dict[str, float]:
-        requests = Requests(self.session, keyspace=self.settings.views.state_keyspace)
-        requests.pause_all(paused=True)
-        requests.wait_idle(seconds=60)
-        feed, recorded = size(self.feed), size(self.folder / "runs")
-        spent = processor_seconds(running)
-        self._write(turn)
-        self._captured(time.time_ns() // 1000)
-        feed = size(self.feed) - feed
-        captured = processor_seconds(running)
-        began = time.monotonic()
-        requests.pause_all(paused=False)
-        self._shown(time.time_ns() // 1000)
-        seconds = time.monotonic() - began
-        ended = processor_seconds(running)
-        memory = Path(f"/proc/{running.pid}/status").read_text().split("VmHWM:")[1].split()[0]
+            requests.pause_all(paused=True)
+            requests.wait_idle(seconds=60)
+            feed, recorded = size(self.feed), size(self.folder / "runs")
+            spent = processor_seconds(running)
+            self._write(turn)
+            self._captured(time.time_ns() // 1000)
+            feed = size(self.feed) - feed
+            captured = processor_seconds(running)
+            began = time.monotonic()
+            requests.pause_all(paused=False)
+            self._shown(time.time_ns() // 1000)
+            seconds = time.monotonic() - began
+            ended = processor_seconds(running)
+            memory = Path(f"/proc/{running.pid}/status").read_text().split("VmHWM:")[1].split()[0]
         return {
             "capture_us": (captured - spent) / CHANGES * 1e6,
             "epochs_us": (ended - captured) / CHANGES * 1e6,
@@ -291,7 +282,7 @@ class Kept:
         feed.close()
 
     def _shown(self, moment: int) -> None:
-        end = time.monotonic() + 250
+        end = time.monotonic() + 120
         while True:
             with suppress(StoreError):
                 control = read_control(self.session, self.settings.views.state_keyspace)
@@ -311,29 +302,24 @@ def medians(rounds: list[dict[str, float]]) -> dict[str, str]:
 
 
 def costs(session: CassandraSession, node: Node, folder: Path, rounds: int) -> dict[str, Any]:
-    """Measure one configuration after the other; the first backlog of each warms up and is not counted."""
-    found = {}
-    for name, (views, note) in CONFIGURATIONS.items():
-        kept = Kept(session, node, folder, views=views, note=note)
-        found[name] = told(name, medians(kept.backlogs(range(rounds + 1))[1:]))
-    return found
+    """Measure each configuration in turn, again and again."""
+    found: dict[str, list[dict[str, float]]] = {}
+    kept = {name: Kept(session, node, folder, views=v, note=n) for name, (v, n) in CONFIGURATIONS.items()}
+    for turn in range(rounds):
+        for name, one in kept.items():
+            found.setdefault(name, []).append(one.backlog(turn))
+    return {name: medians(each) for name, each in found.items()}
 
 
 def recording(session: CassandraSession, node: Node, folder: Path, rounds: int) -> dict[str, Any]:
-    """Take the same backlogs with and without a recording, by turns."""
+    """Take the same backlog with and without a recording, by turns."""
     kept = Kept(session, node, folder, views=2, note=10)
     found: dict[str, list[dict[str, float]]] = {"recorded": [], "not recorded": []}
+    kept.backlog(0)
     for turn in range(rounds):
-        for name, each in found.items():
-            switch = str(name == "recorded").lower()
-            each += kept.backlogs(range(2 * turn, 2 * turn + 2), CVS_RECORDING_ENABLED=switch)[1:]
-    return {name: told(name, medians(each)) for name, each in found.items()}
-
-
-def told(name: str, numbers: dict[str, str]) -> dict[str, str]:
-    """Say a result at once: a run that is cut short has not measured for nothing."""
-    sys.stderr.write(f"{name}: {numbers}\n")
-    return numbers
+        for name in found:
+            found[name].append(kept.backlog(turn, CVS_RECORDING_ENABLED=str(name == "recorded").lower()))
+    return {name: medians(each) for name, each in found.items()}
 
 
 def measured(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -359,13 +345,13 @@ def measured(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         if "verify" in options.parts:
             for name in ("by_region", "big"):
                 found = [of_its_own(file, name, options.rows) for _ in range(options.rounds)]
-                results[f"verify {name}"] = told(name, medians(found))
+                results[f"verify {name}"] = medians(found)
         if "lag" in options.parts:
             results["lag"] = lag(session, file, options.rows, options.rounds)
-        if "recording" in options.parts:
-            results["recording"] = recording(session, node, folder, options.rounds)
         if "costs" in options.parts:
             results["costs"] = costs(session, node, folder, options.rounds)
+        if "recording" in options.parts:
+            results["recording"] = recording(session, node, folder, options.rounds)
         session.close()
     return results
 
