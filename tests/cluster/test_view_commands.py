@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from cvs.capture.folder import FolderFeed
 from cvs.client.control import read_control
 from cvs.embedded.node import Node
 from cvs.errors import StoreError
@@ -98,25 +97,6 @@ def test_applying_again_changes_nothing(session: CassandraSession, settings_file
     assert any(s.startswith("CREATE TABLE IF NOT EXISTS shop_views.big ") for s in dry["statements"])
     assert cvs(settings_file, "apply", str(more)).returncode == 2
     assert "big" not in cvs(settings_file, "dump").stdout
-
-
-def test_what_was_prepared_before_is_captured_after(
-    session: CassandraSession, settings_file: Path, cassandra_node: Node, tmp_path: Path
-) -> None:
-    """An application that runs already writes by statements that know the table as it was, without `cdc`."""
-    session.execute("INSERT INTO shop_v.orders (id, region, amount) VALUES (?, ?, ?)", (77, "EU", 1))
-    session.execute("DELETE FROM shop_v.orders WHERE id = 77")
-    place = ("--node", cassandra_node.address, "--port", str(cassandra_node.native_port))
-    captured = cvs(settings_file, "capture", *place, "--feed", str(tmp_path / "feed"), "--once", "--keep")
-    assert captured.returncode == 0, captured.stderr
-    feed = FolderFeed(tmp_path / "feed")
-    (stream,) = feed.streams()
-    found = feed.read(stream, 0, 1_000_000)
-    written = [it for it in found if it.key == (77).to_bytes(4, "big") and it.cells]
-    assert [cell.name for cell in written[0].cells] == ["amount", "region"]
-    options = "SELECT gc_grace_seconds FROM system_schema.tables WHERE keyspace_name = 'shop_v'"
-    assert session.execute(options) == [(864_000,)], "moved, and moved back"
-    feed.close()
 
 
 def test_the_order_of_write_times_is_declared_by_all_views_or_none(
