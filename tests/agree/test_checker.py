@@ -48,8 +48,8 @@ def agree(seed: int, number: int) -> Counter[str]:
 
 
 def test_search_and_brute_force_agree(told: Callable[[str], None]) -> None:
-    count = agree(seed=1, number=1_500)
-    assert min(count.values()) > 50, count
+    count = agree(seed=1, number=600)
+    assert min(count.values()) > 20, count
     told(f"agreed on {sum(count.values()):,} verdicts, 0 disagreements")
 
 

@@ -5,6 +5,7 @@ import random
 from typing import Any
 
 import msgspec
+import pytest
 
 from cvs.checker.bulk import accept_events, bulk_of
 from cvs.checker.classify import judge
@@ -64,6 +65,7 @@ def damaged(chance: random.Random, events: list[Any]) -> list[Any]:
     return [*events[:place], msgspec.structs.replace(event, **change), *events[place + 1 :]]
 
 
+@pytest.mark.slow
 def test_what_the_bulk_path_accepts_the_exact_judge_finds_complete() -> None:
     chance = random.Random(7)
     accepted = left = 0
@@ -97,6 +99,7 @@ def test_certified_sums_and_counts_without_damage_are_accepted() -> None:
             assert not found.others or name == "sum", (name, found.others)
 
 
+@pytest.mark.slow
 def test_large_and_exact_judgements_say_the_same() -> None:
     chance = random.Random(9)
     compared = 0

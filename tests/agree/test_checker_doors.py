@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from cvs.checker.bulk import bulk_of
 from cvs.checker.large import judge_large
 from cvs.checker.meaning import DefinitionMeaning
@@ -39,6 +41,7 @@ def through(door: str, events: list[Any], meaning: DefinitionMeaning) -> list[st
     return None if found is None else sorted(map(repr, found.findings))
 
 
+@pytest.mark.slow
 def test_a_large_run_is_judged_the_same_through_every_door() -> None:
     """Right runs and runs damaged by every corruptor: events, lines and Parquet give one judgement."""
     chance = random.Random(12)

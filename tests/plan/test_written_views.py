@@ -74,7 +74,9 @@ def plain(rows: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{n: str(v)[:10] if hasattr(v, "year") else v for n, v in row.items()} for row in rows]
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)]
+)
 def test_views_as_people_write_them_equal_duckdb(seed: int) -> None:
     random = Random(seed)
     views = parse_views(TEXT, TABLES)
