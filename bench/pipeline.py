@@ -1,6 +1,6 @@
 """The pipeline, measured in one run: CPU ms a base write, backlog, writers beside it, freshness, recording, memory.
 
-    python bench/pipeline.py [--parts backlog,units,cost,...] [--writes 3000] [--rounds 3] [--out FILE]
+    python bench/pipeline.py [--parts backlog,units,cost,...] [--writes 3000] [--rounds 5] [--out FILE]
 
 One real node, one capture, pipelines as processes of their own under local Spark; what is compared is measured in
 turns of the same run, so compare ratios. CPU is that of all processes concerned, writers and node included.
@@ -49,15 +49,19 @@ def cost(bench: Bench, *, writes: int, rounds: int) -> dict[str, Any]:
     return {**medians, "c1 / native view": round(ratio, 2)}
 
 
-def open_loop(bench: Bench, *, rate: int, seconds: float) -> dict[str, Any]:
-    """p50 and p99 of writers at a fixed rate, latency counted from when a write was due; off, on, off, on."""
-    found: dict[str, Any] = {"rate": rate}
-    for turn in range(2):
+def open_loop(bench: Bench, *, rate: int, seconds: float, rounds: int) -> dict[str, Any]:
+    """p50 and p99 of writers at a fixed rate, latency counted from when a write was due; off, on, off, on ..."""
+    found: dict[str, list[dict[str, float]]] = {"off": [], "on": []}
+    for _ in range(rounds):
         bench.pause_all()
-        found[f"off {turn}"] = bench.open_loop("c4", rate, seconds)
+        found["off"].append(bench.open_loop("c4", rate, seconds))
         bench.only("c4", capture=True)
-        found[f"on {turn}"] = bench.open_loop("c4", rate, seconds)
-    return found
+        found["on"].append(bench.open_loop("c4", rate, seconds))
+    return {"rate": rate} | {
+        f"{turn} {name}": sorted(it[name] for it in measured)
+        for turn, measured in found.items()
+        for name in measured[0]
+    }
 
 
 def parse() -> argparse.Namespace:
@@ -67,10 +71,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--writes", type=int, default=3000, help="base writes a round and mode")
     parser.add_argument("--backlog", type=int, default=20_000, help="base changes of the backlog")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rate", type=int, default=300, help="writes a second of the open loop")
+    parser.add_argument("--seconds", type=float, default=6.0, help="a round of the open loop")
     parser.add_argument("--spark", default="local[2]", help="Spark master; empty: without Spark")
-    parser.add_argument("--profile", help="file for cProfile's figures of the c4 backlog")
+    parser.add_argument("--profile", help="file for cProfile's figures of one more c4 backlog")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     options.parts = set(options.parts.split(","))
@@ -88,9 +93,9 @@ def measured(bench: Bench, options: argparse.Namespace) -> Iterator[tuple[str, A
     if "cost" in parts:
         yield "cost", cost(bench, writes=options.writes, rounds=options.rounds)
     if "open" in parts:
-        yield "open", open_loop(bench, rate=options.rate, seconds=8.0)
+        yield "open", open_loop(bench, rate=options.rate, seconds=options.seconds, rounds=options.rounds)
     for rate in (10, options.rate // 2) if "fresh" in parts else ():
-        yield f"fresh at {rate}/s", bench.freshness("c4", rate, seconds=8.0)
+        yield f"fresh at {rate}/s", bench.freshness("c4", rate, seconds=4 * options.seconds)
     if "memory" in parts:
         yield "memory", memory(bench)
     for number in range(options.rounds if "recovery" in parts else 0):
@@ -99,8 +104,11 @@ def measured(bench: Bench, options: argparse.Namespace) -> Iterator[tuple[str, A
     if "spread" in parts:
         yield "spread", spread(bench, options.backlog // 2, spark=options.spark)
     if "backlog" in parts:
-        yield "backlog c1", backlog(bench, "c1", options.backlog)
-        yield "backlog c4", backlog(bench, "c4", options.backlog, profile=options.profile)
+        yield "backlog c1", backlog(bench, "c1", options.backlog, rounds=options.rounds)
+        yield (
+            "backlog c4",
+            backlog(bench, "c4", options.backlog, rounds=options.rounds, profile=options.profile),
+        )
     if "units" in parts:
         yield "units", units(bench)
     if "recording" in parts:
