@@ -17,6 +17,9 @@ from cvs.stream.recording import EpochLog
 from cvs.stream.spark import spark_session, spread_over
 from cvs.stream.tables import Names, create
 
+LIVE_EPOCH = 500
+"""About as many changes as an epoch takes while writers write as fast as they can."""
+
 _numbers = itertools.count(1)
 
 
@@ -84,9 +87,12 @@ def backlog(
             _updated(bench, pipeline, mode, count, seed=2 + rounds)
         with Path(profile).open("w") as out:
             pstats.Stats(profiler, stream=out).sort_stats("tottime").print_stats(90)
+    pipeline.changes_an_epoch = LIVE_EPOCH
+    live = _updated(bench, pipeline, mode, 8 * LIVE_EPOCH, seed=3 + rounds)
     pipeline.session.close()
     return {
         **found[len(found) // 2],
+        f"epochs of {LIVE_EPOCH}": live,
         "changes/s of all rounds": [it["changes/s"] for it in found],
         "first, with start-up, changes/s": first["changes/s"],
     }
