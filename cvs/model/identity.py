@@ -66,19 +66,12 @@ def plain_decimal(value: Decimal) -> Decimal:
     """Return the decimal without trailing zeros and without an exponent above zero."""
     if not value:
         return Decimal(0)
-    _, digits, exponent = value.as_tuple()
-    if not isinstance(exponent, int):
+    text = str(value)  # because digits as a tuple cost three times as much
+    if "E" in text:
+        text = format(value, "f")
+    elif "." not in text or text[-1] != "0":
         return value
-    if exponent > 0:
-        return Decimal((value.is_signed(), digits + (0,) * exponent, 0))
-    dropped = 0
-    while exponent + dropped < 0 and digits[-1 - dropped] == 0:
-        dropped += 1
-    return (
-        value
-        if not dropped
-        else Decimal((value.is_signed(), digits[: len(digits) - dropped], exponent + dropped))
-    )
+    return Decimal(text.rstrip("0").rstrip(".") if "." in text else text)
 
 
 def key_identity(values: Iterable[Value]) -> Key:
