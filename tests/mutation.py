@@ -52,6 +52,7 @@ TESTS = (
     "property_tests/test_programs.py",
     "property_tests/test_epochs.py",
     "property_tests/test_images.py",
+    "property_tests/test_epoch_sql.py",
     "property_tests/test_stage_codec.py",
 )
 """Those that are about programs; slow ones are left out, so that what kills a mutant is also what a developer runs."""
