@@ -7,7 +7,7 @@ import pytest
 
 from cvs.model.outcome import APPLIED, Outcome, OutcomeKind
 from cvs.model.signature import Signature
-from cvs.programs import stage_bucket
+from cvs.programs import epoch, stage_bucket
 from cvs.programs.delta import StaleDriverError
 from cvs.programs.epoch import (
     PIN_ROW,
@@ -21,6 +21,7 @@ from cvs.programs.epoch import (
     next_pin,
     pin_next,
     read_control,
+    take_over,
 )
 from cvs.programs.stage_bucket import ALL_RULES, BucketRead, Rules, SetBucket, StateRow, drive
 from tests.unit.programs.epoch_cases import CASES
@@ -262,3 +263,62 @@ def test_applied_is_the_only_good_answer() -> None:
     assert stage_bucket.applied(APPLIED)
     for kind in (OutcomeKind.REJECTED, OutcomeKind.UNKNOWN, OutcomeKind.NOT_SENT):
         assert not stage_bucket.applied(Outcome(kind=kind))
+
+
+def test_next_pin_at_its_edges() -> None:
+    """A pin says nothing it was not told; one without input follows only where something else has changed."""
+    last = Pin(epoch=4, first=True, until={"a": 10}, clock=100, watermark=100_000_000, watermark_before=90)
+    assert next_pin(last, heads={"a": 10}, watermark=100_999_999, limit=9) is None, "not a second later"
+    always = next_pin(last, heads={"a": 10}, watermark=0, limit=9, always=True)
+    assert always is not None
+    assert (always.epoch, always.first, always.clock, always.clock_before) == (5, False, 100, 100)
+    assert (always.watermark, always.watermark_before) == (100_000_000, 100_000_000)
+    lost = next_pin(last, heads={"a": 7}, watermark=101_000_000, limit=9)
+    assert lost is not None
+    assert (lost.since, lost.until) == ({"a": 10}, {"a": 10}), "a head that fell back takes nothing"
+    new = next_pin(Pin(epoch=1), heads={"b": 2}, watermark=0, limit=1)
+    assert new == Pin(epoch=2, incarnation=1, since={"b": 0}, until={"b": 1}, clock=0, watermark=0, begun=0)
+    assert new.write_time("v") == 2
+    assert (new.first, new.clock_before, new.watermark_before) == (False, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("status", "building", "publishing"), [("building", True, False), ("publishing", False, True)]
+)
+def test_what_a_pin_says_of_its_views(status: str, building: bool, publishing: bool) -> None:
+    pin = Pin(epoch=1, views={"v": status, "w": "live"})
+    assert (pin.building, pin.publishing) == (building, publishing)
+
+
+def test_a_built_incarnation_takes_the_place_of_the_one_that_serves() -> None:
+    """In one test-and-set, its next epoch pinned; refused if the other moved since it was read (PROTOCOL section 1)."""
+    serving = World(COUNTING, random.Random(0))
+    control = drive(read_control(), serving.door)
+    built = Control(signature=Signature(incarnation=2, version=9), pin=Pin(epoch=9, incarnation=2), bucket=5)
+    pin = Pin(epoch=10, incarnation=2)
+    taken = drive(take_over(control, built, pin), serving.door)
+    assert (taken.signature.incarnation, taken.committed, taken.pinned, taken.pin) == (2, 9, True, pin)
+    assert taken.bucket == control.bucket
+    assert drive(read_control(), serving.door) == taken
+    late = drive(take_over(control, built, Pin(epoch=10, incarnation=2, plan="late")), serving.door)
+    assert late == taken, "what stands is returned"
+    with pytest.raises(AssertionError, match="epoch 12 cannot follow 9"):
+        drive(take_over(taken, built, Pin(epoch=12)), serving.door)
+
+
+def test_a_control_row_that_never_answers_stops_the_driver() -> None:
+    world = World(COUNTING, random.Random(0))
+    control = drive(read_control(), world.door)
+    sent = []
+
+    def deaf(requests: list[object]) -> list[object]:
+        sent.extend(requests)
+        return [
+            Outcome(kind=OutcomeKind.UNKNOWN) if isinstance(it, SetBucket) else world.door.answer(it)  # type: ignore[arg-type]
+            for it in requests
+        ]
+
+    with pytest.raises(StaleDriverError, match="did not answer"):
+        drive(pin_next(control, Pin(epoch=1)), deaf)
+    assert len(sent) == 2 * epoch.ATTEMPTS
+    assert all(it.serial and it.everything for it in sent if not isinstance(it, SetBucket))
