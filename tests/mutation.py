@@ -124,7 +124,10 @@ class Trial:
         for mutant in left:
             at_loading = not mutant.function or not loaded.isdisjoint(mutant.lines)
             reaching = [
-                n for n, it in reach.items() if reaches_it(it.lines.get(module, ()), mutant, at_loading)
+                name
+                for name, it in reach.items()
+                if (at_loading and speaks_of(name, module))
+                or may_tell(it.lines.get(module, ()), mutant, at_loading)
             ]
             chosen = self.chosen(reaching, reach)
             if at_loading:
@@ -144,9 +147,15 @@ class Trial:
         return sorted(some, key=lambda name: (reach[name].seconds + 0.01) / (1 + self.telling[name]))
 
 
-def reaches_it(lines: Sequence[int], mutant: Mutant, at_loading: bool) -> bool:
+def may_tell(lines: Sequence[int], mutant: Mutant, at_loading: bool) -> bool:
     """Say whether a test that reaches these lines may tell; a default or a table is used anywhere in its module."""
     return bool(lines) if at_loading else not set(mutant.lines).isdisjoint(lines)
+
+
+@cache
+def speaks_of(test: str, module: str) -> bool:
+    """Say whether a test's file imports a module: tables are used without running a line of it."""
+    return f"programs.{module} import" in (ROOT / test.split("::")[0]).read_text()
 
 
 def left_of(module: str) -> list[Mutant]:

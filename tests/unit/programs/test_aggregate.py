@@ -3,7 +3,7 @@ import pytest
 from cvs.model.views import AggregateFunction as F
 from cvs.programs.aggregate import Aggregated, AggregateProgram
 from cvs.programs.count import PaperCount, PaperSum
-from cvs.programs.machine import Ending
+from cvs.programs.machine import COUNTER_BASED, SIGNATURE_BASED, Ending
 from cvs.programs.rows import RowProgram, column
 from tests.unit.programs.driven import Driven
 
@@ -47,6 +47,25 @@ def test_all_aggregates_of_a_group_share_one_record():
         }
     }
     assert len(world.store.signatures) == 1
+
+
+def test_an_update_that_stays_in_its_group_is_one_test_and_set_and_one_that_changes_nothing_is_none():
+    world = Driven(program(Aggregated(name="sum", function=F.SUM, argument=column("y"))))
+    world.update("r", 1, {"x": "a", "y": 4, "z": 1})
+    world.update("r", 1, {"x": "a", "y": 6, "z": 1})
+    assert world.view == {("a",): {"x": "a", "sum": 6}}
+    assert world.update("r", 1, {"x": "a", "y": 6, "z": 2}) is Ending.NOTHING
+    assert world.manager.counts.test_and_sets == 2
+
+
+def test_a_counter_cannot_tell_an_entry_that_comes_again():
+    """Paper 001, footnote 1; a signature can."""
+    for policy, count in ((SIGNATURE_BASED, 1), (COUNTER_BASED, 2)):
+        world = Driven(program(Aggregated(name="n", function=F.COUNT)), policy)
+        entry = world.write("r", 1, {"x": "a", "y": 4})
+        world.propagate(entry)
+        world.propagate(entry)
+        assert world.view[("a",)]["n"] == count
 
 
 def test_the_minimum_rises_again_without_reading_the_base():

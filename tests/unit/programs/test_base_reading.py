@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from cvs.programs.extremum import ExtremumProgram
+from cvs.programs.extremum import COUNT, ExtremumProgram
 from cvs.programs.join import ForeignKeyJoin
 from cvs.programs.kept import First, KeptProgram, NotIn, Pairing, Side
 from cvs.programs.machine import RECORD
@@ -251,3 +251,28 @@ def test_a_row_that_changes_nothing_asks_for_nothing():
     world.update("r", 1, {"x": 1, "y": "a"})
     assert world.manager.counts.test_and_sets == 1
     assert RECORD not in world.view
+
+
+@pytest.mark.parametrize("largest", [False, True])
+def test_the_letter_counts_the_rows_at_the_extremum_and_scans_only_for_the_last(largest):
+    """Algorithms 7-9: (m, count of rows at m); the base is looked at when the last of them leaves."""
+    world = Driven(minimum(letter=True, largest=largest))
+    counts = []
+    for key, row in ((1, 4), (2, 4), (3, 4), (1, None), (2, None)):
+        world.update("r", key, None if row is None else {"x": "x1", "y": row})
+        ((_, rows),) = world.store.rows.items()
+        counts.append(rows[RECORD][COUNT])
+    assert counts == [1, 2, 3, 2, 1]
+    last, read = world.write("r", 3, None), world.manager.counts.reads
+    world.store.base["r"] = {(9,): {"x": "x1", "y": 6}, (8,): {"x": "x1", "y": 5}}
+    world.propagate(last)
+    assert world.view[("x1",)]["min"] == (6 if largest else 5)
+    assert world.manager.counts.reads == read + 2, "the view record, and the base"
+
+
+def test_a_parent_that_comes_or_goes_looks_for_no_children():
+    """Nothing refers to it: the constraint says so."""
+    world = Driven(JOIN)
+    world.update("s", "y", {"y": "y", "z": "z"})
+    world.update("s", "y", None)
+    assert world.manager.counts.reads == 0

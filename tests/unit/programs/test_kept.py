@@ -24,6 +24,8 @@ def test_a_row_of_a_self_join_stands_on_both_sides_by_one_test_and_set():
     world.update("r", 2, {"k": 2, "x": "p", "y": 8})
     assert rows_of(world, "p") == [(1, 1, 7), (1, 2, 8), (2, 1, 7), (2, 2, 8)]
     assert world.manager.counts.test_and_sets == 2
+    world.update("r", 1, {"k": 1, "x": "p", "y": 5})
+    assert rows_of(world, "p") == [(1, 1, 5), (1, 2, 8), (2, 1, 5), (2, 2, 8)]
     world.update("r", 1, {"k": 1, "x": "q", "y": 7})
     assert (rows_of(world, "p"), rows_of(world, "q")) == ([(2, 2, 8)], [(1, 1, 7)])
     world.update("r", 2, None)
