@@ -241,3 +241,17 @@ def test_values_that_are_gone_leave_no_row_beside_the_record():
     world.update("r", 3, None)
     world.update("r", 2, None)
     assert {key: row["n"] for key, row in rows.items() if key} == {("least", 5): 1}
+
+
+def test_a_row_is_written_whole_unless_changed_fields_are_asked_for():
+    """Paper 001, section 2.3: the second update comes, the first never; changed fields alone leave its column old."""
+    columns = tuple((name, column(name)) for name in ("x", "y"))
+    for more, shown in (
+        ({}, {"k": 1, "x": 3, "y": 2}),
+        ({"changed_fields_only": True}, {"k": 1, "x": 3, "y": 1}),
+    ):
+        world = Driven(RowProgram(view="v", table="r", key=(("k", column("k")),), columns=columns, **more))
+        world.update("r", 1, {"k": 1, "x": 1, "y": 1})
+        world.write("r", 1, {"k": 1, "x": 1, "y": 2})
+        world.update("r", 1, {"k": 1, "x": 3, "y": 2})
+        assert world.view == {(1,): shown}
