@@ -118,7 +118,6 @@ class EpochResult:
     )  # base table -> rows that have no claim any more (H12)
     stopped: dict[str, str] = field(default_factory=dict)  # base tables that nothing can follow any more
     rows: dict[str, int] = field(default_factory=dict)  # view -> rows, where all of it was published
-    buckets: int = 0
 
     def take(self, table: str, moves: Iterable[BaseMove]) -> list[BaseMove]:
         """Note what moved in a base table, and what is in doubt."""
@@ -165,7 +164,6 @@ def run_epoch(
         for zone in level:
             routed = zone.route(flowing, first=pin.first)
             machines.append(zone_step(zone, program.tables[zone.name], pin, routed, rules=rules))
-            result.buckets += len(routed)
         for outputs in (yield from together(machines)):
             flowing.update(outputs)
     requests = []
@@ -276,8 +274,8 @@ def row_of(
 
 
 def _key(base: BaseReader, partition: bytes, clustering: bytes) -> str:
-    key, unread = row_of(base, partition, clustering, {})
-    if unread or key is None:
+    key, _ = row_of(base, partition, clustering, {})
+    if key is None:  # not even the key can be read
         return shortened(partition.hex())
     return shortened(repr(tuple(value for value in key if value is not None)))
 

@@ -88,7 +88,6 @@ def run_spread(
         tasks = []
         for zone in level:
             routed = sorted(zone.route(flowing, first=pin.first).items())
-            result.buckets += len(routed)
             for stage in zone.zone.stages:
                 flowing[stage.name] = Bag()
             tasks.append([routed[i :: slices.count] for i in range(slices.count)])

@@ -235,7 +235,7 @@ def test_a_pin_of_the_format_before_is_gone_on_with() -> None:
 def test_nothing_is_sent_after_the_deadline() -> None:
     """H27: a put delayed past gc_grace would resurrect."""
     deadline = Deadline(read_at=10.0, seconds=5.0)
-    deadline.check(14.9)
+    deadline.check(15.0)
     with pytest.raises(StaleDriverError, match="too late"):
         deadline.check(15.1)
 
@@ -276,6 +276,9 @@ def test_next_pin_at_its_edges() -> None:
     lost = next_pin(last, heads={"a": 7}, watermark=101_000_000, limit=9)
     assert lost is not None
     assert (lost.since, lost.until) == ({"a": 10}, {"a": 10}), "a head that fell back takes nothing"
+    silent = next_pin(Pin(epoch=4, until={"a": 0}), heads={}, watermark=3_000_000, limit=9)
+    assert silent is not None
+    assert (silent.until, silent.clock) == ({"a": 0}, 3), "a stream of which nothing came holds nobody up"
     new = next_pin(Pin(epoch=1), heads={"b": 2}, watermark=0, limit=1)
     assert new == Pin(epoch=2, incarnation=1, since={"b": 0}, until={"b": 1}, clock=0, watermark=0, begun=0)
     assert new.write_time("v") == 2
@@ -300,6 +303,7 @@ def test_a_built_incarnation_takes_the_place_of_the_one_that_serves() -> None:
     assert (taken.signature.incarnation, taken.committed, taken.pinned, taken.pin) == (2, 9, True, pin)
     assert taken.bucket == control.bucket
     assert drive(read_control(), serving.door) == taken
+    assert [row.alive for row in serving.door.rows["control", control.bucket].values()] == [True]
     late = drive(take_over(control, built, Pin(epoch=10, incarnation=2, plan="late")), serving.door)
     assert late == taken, "what stands is returned"
     with pytest.raises(AssertionError, match="epoch 12 cannot follow 9"):

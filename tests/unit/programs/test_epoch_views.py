@@ -1,11 +1,17 @@
 """Each epoch leaves the published table equal to the view over the base, whatever happened on the way."""
 
 import random
+from typing import Any
 
 import pytest
 
-from cvs.programs.epoch import commit, read_control
+from cvs.programs.epoch import Pin, commit, read_control
+from cvs.programs.epoch_whole import places, whole_step
 from cvs.programs.stage_bucket import drive
+from cvs.programs.stage_publish import KEY_BYTES_MAX, PutRows
+from cvs.simulate.epochs import EpochScenario, EpochWorld
+from cvs.simulate.scheduler import replayed_epochs
+from cvs.suite.user_views import user_views
 from tests.unit.programs.epoch_cases import CASES
 from tests.unit.programs.epoch_world import Case, Driver, World
 
@@ -71,3 +77,54 @@ def test_two_drivers_interleaved_leave_one_result() -> None:
             assert first.committed == second.committed == control.committed + 1
             assert drive(read_control(), world.door).committed == control.committed + 1
             assert world.shown() == world.expected()
+
+
+@EACH
+def test_all_of_a_view_from_its_state_is_the_view(case: Case) -> None:
+    """How a view that was built is shown for the first time: bucket by bucket, base rows that went left out."""
+    world = World(case, random.Random(4))
+    for _ in range(6):
+        for _ in range(5):
+            world.write()
+        world.epoch()
+    (publication,) = world.program.publications
+    asked: list[PutRows] = []
+
+    def door(requests: list[Any]) -> list[Any]:
+        asked.extend(it for it in requests if isinstance(it, PutRows))
+        return list(world.door(requests))
+
+    pin = drive(read_control(), world.door).pin
+    found = places(world.program, publication)
+    whole = drive(whole_step(world.program, publication, pin, found), door)
+    rows = [row for it in asked for row in it.puts]
+    shown = world.door.showing(publication.publication.table)
+    assert sorted(map(repr, rows)) == sorted(map(repr, shown.values()))
+    assert whole.count == len(rows)
+    assert sorted(repr(it.now) for it in whole.shown) == sorted(map(repr, rows))
+    assert not any(it.deletes for it in asked)
+
+
+def test_all_of_a_view_over_clustered_rows_some_of_which_no_table_can_hold() -> None:
+    user = user_views(
+        "CREATE TABLE b.r (p text, q int, c text, PRIMARY KEY (p, q));"
+        "CREATE MATERIALIZED VIEW b.v AS SELECT p, q FROM b.r WHERE q > 0;"
+        "CREATE MATERIALIZED VIEW b.w AS SELECT c, COUNT(*) AS n FROM b.r GROUP BY c;"
+    )
+    long = "x" * (KEY_BYTES_MAX + 1)
+    writes = tuple(
+        ("b.r", (p, q), {"p": p, "q": q, "c": long if q == 1 else f"{p}{q}"}) for p in "ab" for q in (0, 1, 2)
+    )
+    scenario = EpochScenario(
+        plan=user.plan, writes=(*writes, ("b.r", ("a", 2), None)), drivers=1, copies=False
+    )
+    world = replayed_epochs(EpochWorld(scenario), ())
+    refused = {"b.v": [], "b.w": [(long,)]}
+    for publication in world.program.publications:
+        table = publication.publication.table
+        shown = dict(world.door.showing(table))
+        found = places(world.program, publication)
+        whole = drive(whole_step(world.program, publication, Pin(epoch=99), found), world.door)
+        assert (whole.count, world.door.showing(table)) == (len(shown), shown)
+        assert whole.count == 3
+        assert [it.key for it in whole.shown if it.refused] == refused[table]

@@ -12,9 +12,9 @@ from cvs.model.signature import Signature
 from cvs.model.stages import DistinctStage, Edge, Plan, Publication, Zone
 from cvs.model.views import BaseTable, Named
 from cvs.programs import epoch_whole, stage_cells
-from cvs.programs.delta import StaleDriverError
+from cvs.programs.delta import Doubt, Emitted, StaleDriverError
 from cvs.programs.epoch import Pin
-from cvs.programs.epoch_run import KEY_SHOWN_MAX, BaseReader, EpochResult, decoded, shortened
+from cvs.programs.epoch_run import KEY_SHOWN_MAX, BaseReader, EpochResult, RowInDoubt, decoded, shortened
 from cvs.programs.epoch_whole import SHOWN_MAX, Whole
 from cvs.programs.stage_bag import Bag
 from cvs.programs.stage_bucket import (
@@ -187,9 +187,11 @@ def test_a_base_row_that_cannot_be_read_contributes_nothing() -> None:
     base = BaseReader(name="t", delta="d", buckets=1, decode=decode)
     good, bad = {"b": b"good"}, {"b": b"bad"}
 
+    def moved(before: Any, now: Any, doubt: Any = None) -> tuple[bytes, Emitted]:
+        return b"p", Emitted(b"c", before, now, 5, doubt)
+
     def move(before: Any, now: Any) -> Any:
-        it = type("It", (), {"clustering": b"", "before": before, "now": now, "written": 5, "doubt": None})()
-        (found,) = decoded(base, [(b"p", it)])
+        (found,) = decoded(base, [moved(before, now)])
         return (
             found.before,
             found.now,
@@ -200,6 +202,22 @@ def test_a_base_row_that_cannot_be_read_contributes_nothing() -> None:
     assert move(bad, good) == (None, ("p", b"good"), ("('p',)", ""))
     assert move(None, good) == (None, ("p", b"good"), None)
     assert move(good, good) == (None, None, None)
+    doubt: Doubt = (("b", 7),)
+    moves = decoded(base, [moved(good, good, doubt), moved(good, bad), moved(None, good)])
+    result = EpochResult(epoch=1)
+    assert result.take("t", moves) == [moves[1], moves[2]] == result.bases["t"]
+    assert result.doubts == [RowInDoubt("t", b"p", b"c", doubt)]
+    assert [it.reason for it in result.quarantined] == ["no such text"]
+
+
+def test_a_base_row_whose_key_cannot_be_read_is_named_by_its_bytes() -> None:
+    def decode(partition: bytes, clustering: bytes, visible: Any) -> Any:
+        raise OverflowError("no such date")
+
+    base = BaseReader(name="t", delta="d", buckets=1, decode=decode)
+    (found,) = decoded(base, [(b"\x01\xff", Emitted(b"", None, {}, 5))])
+    assert found.quarantined is not None
+    assert (found.quarantined.key, found.quarantined.reason) == ("01ff", "no such date")
 
 
 def test_a_whole_view_keeps_its_rows_until_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
