@@ -360,9 +360,9 @@ def tried(modules: Sequence[str]) -> None:
     if not said:
         raise SystemExit(f"mutation: the tests could not be collected or fail: see {KEPT}/pytest.log")
     for module, name, tests in json.loads(said[-1]):
-        mutant = next(mutant for mutant in left_of(module) if mutant.name == name)
-        if by := killer_anew(module, mutant, tests):
-            Killed(module).add(mutant, by)
+        for mutant in (it for it in left_of(module) if it.name == name):
+            if by := killer_anew(module, mutant, tests):
+                Killed(module).add(mutant, by)
 
 
 def told(module: str) -> int:
