@@ -4,22 +4,26 @@
 (* log as a literal. NotMatchedInv broken = matched to the last event; no violation = some event fits nothing. *)
 (*                                                                                                             *)
 (*   action of Epoch        events                                   checked                                 *)
-(*   PinNext, Commit        call, return of the control bucket       from c to c pinned, or to c + 1         *)
+(*   PinNext, Commit        call, return of the control bucket       from c to c pinned, or to c + 1; a pin  *)
+(*                                                                   takes the feed up where the last ended  *)
 (*   Begin, Resolve         read of the control bucket               the epoch the driver runs               *)
 (*   Image                  images                                   stage 0 comes before any bucket         *)
 (*   Put                    put                                      write time = e; again: the same         *)
-(*   Bucket                 read of a bucket                         a newer signature stops the driver      *)
+(*   Bucket                 read of a bucket                         a newer signature stops the driver; one *)
+(*                                                                   at e counts when it was read at SERIAL  *)
 (*   SetBucket              call, return of a bucket                 exact condition, images before,         *)
-(*                                                                   one combined a bucket an epoch          *)
+(*                                                                   one combined a bucket an epoch,         *)
+(*                                                                   its statements counted                  *)
 (*   Publish                rows                                     after every set is known, time = e      *)
-(*   Commit                 call of the control bucket               every bucket of Must is done            *)
+(*   Commit                 call of the control bucket               every bucket and row of Must is done    *)
 (*   Stop                   none: it asks for nothing more           no call and no put after it             *)
 (*   Arrive                 none: hidden                             a test-and-set takes effect once        *)
 (*   Forget                 none: signatures are permanent                                                   *)
 EXTENDS Naturals, Sequences, FiniteSets, TLC
 
 CONSTANTS Log, Places, Drivers, Control, Incarnation,
-          Must    \* epoch -> buckets that the changes of that epoch lead to: of DELTA's images, zone after zone
+          Must,   \* epoch -> buckets that the changes of that epoch lead to: of DELTA's images, zone after zone
+          Show    \* epoch -> rows of published tables that they lead to
 
 VARIABLES i, stored,
           past,   \* place -> its last states: a read may be answered late
@@ -36,10 +40,10 @@ Epoch(signature) == signature[2]
 Whole(signature) == signature[4]
 
 \* e: the epoch it runs (0: none); control, read: the control row's signature and each bucket as it saw them last; due:
-\* buckets not known to be done; put: what it put; over: it asked for the commit, so it writes no more. A driver that
-\* was killed is another driver afterwards.
+\* buckets not known to be done; sure: those whose signature and rows it knows to be of one commit (H28); put: what it
+\* put; over: it asked for the commit, so it writes no more. A driver that was killed is another driver afterwards.
 Pinned(signature) == IF signature[3] = 1 THEN Epoch(signature) + 1 ELSE 0
-Fresh(seen) == [e |-> Pinned(seen), control |-> seen, read |-> <<>>, due |-> {}, put |-> {}, staged |-> FALSE,
+Fresh(seen) == [e |-> Pinned(seen), control |-> seen, read |-> <<>>, due |-> {}, sure |-> {}, put |-> {}, staged |-> FALSE,
                 stopped |-> FALSE, published |-> FALSE, over |-> FALSE]
 With(f, k, v) == (k :> v) @@ f
 
@@ -58,7 +62,7 @@ Seen(place, signature) == \E s \in States(place) : s.at = signature
 
 \* A read of the control row begins an epoch, or shows that there is none to run.
 Begin ==
-  /\ Advance("read") /\ Now.place = Control /\ Seen(Control, Now.signature)
+  /\ Advance("read") /\ Now.place = Control /\ Now.serial /\ Seen(Control, Now.signature)
   /\ driver' = [driver EXCEPT ![P] = IF Now.signature = My.control THEN My ELSE Fresh(Now.signature)]
   /\ UNCHANGED <<stored, past, asked, images, shown>>
 
@@ -68,9 +72,10 @@ Read ==
   /\ My.e > 0
   /\ \E s \in States(Now.place) :
      /\ s.at = Now.signature
-     /\ LET done == Epoch(Now.signature) = My.e /\ Whole(Now.signature)
+     /\ LET done == Epoch(Now.signature) = My.e /\ Whole(Now.signature) /\ Now.serial
         IN driver' = [driver EXCEPT ![P] = [@ EXCEPT !.read = With(@, Now.place, s), !.staged = TRUE,
              !.due = IF done THEN @ \ {Now.place} ELSE @ \union {Now.place},
+             !.sure = IF Now.serial THEN @ \union {Now.place} ELSE @ \ {Now.place},
              !.stopped = @ \/ Epoch(Now.signature) > My.e]]
   /\ UNCHANGED <<stored, past, asked, images, shown>>
 
@@ -110,7 +115,8 @@ Set ==
   /\ My.e > 0 /\ ~My.stopped /\ ~My.published /\ ~My.over
   /\ Now.place \in DOMAIN My.read /\ Now.expected = My.read[Now.place].at
   /\ Now.new[1] = Now.expected[1] /\ Epoch(Now.new) = My.e
-  /\ Epoch(Now.expected) < My.e \/ ~Whole(Now.expected)
+  /\ Epoch(Now.expected) < My.e \/ (~Whole(Now.expected) /\ Now.place \in My.sure)
+  /\ Now.new[3] = IF Epoch(Now.expected) < My.e THEN 0 ELSE Now.expected[3] + 1
   /\ LET s == My.read[Now.place] IN
        /\ \A k \in DOMAIN Now.puts : Now.puts[k].epoch = My.e /\ Now.puts[k].before = AsOf(s.rows, k)
        /\ \A k \in Now.deletes : k \in DOMAIN s.rows => ~s.rows[k].now[1] /\ s.rows[k].epoch < My.e
@@ -125,8 +131,17 @@ Complete ==
        Whole(stored[p].at) /\ p \in DOMAIN My.read /\ My.read[p].at = stored[p].at
   /\ My.e \in DOMAIN Must => \A p \in Must[My.e] :
        p \in DOMAIN My.read /\ Epoch(My.read[p].at) = My.e
+  /\ My.e \in DOMAIN Show => Show[My.e] \subseteq My.put
   /\ \A k \in DOMAIN images : images[k].time = My.e => k \in My.put
   /\ \A k \in DOMAIN shown : shown[k].time = My.e => k \in My.put
+
+UntilOf(signature) == LET known == {s \in States(Control) : s.at = signature}
+                      IN IF known = {} THEN <<>> ELSE (CHOOSE s \in known : TRUE).rows
+
+\* A pin takes up every stream of the feed where the one before ended; a stream that is new begins where it likes.
+TakesUp(before) ==
+  \A s \in DOMAIN Now.until : /\ Now.since[s] <= Now.until[s]
+                              /\ s \in DOMAIN before => Now.since[s] = before[s]
 
 \* The control row: commit what was run to its end (and pin the next), or pin where nothing is pinned.
 Step ==
@@ -135,9 +150,11 @@ Step ==
   /\ \/ /\ Now.expected[3] = 1 /\ Epoch(Now.new) = Epoch(Now.expected) + 1
         /\ My.e = Epoch(Now.new) /\ Complete
         /\ driver' = [driver EXCEPT ![P].over = TRUE]
+        /\ Now.new[3] = 1 => TakesUp(UntilOf(Now.expected))
      \/ /\ Now.expected[3] = 0 /\ Epoch(Now.new) = Epoch(Now.expected) /\ Now.new[3] = 1
+        /\ TakesUp(UntilOf(Now.expected))
         /\ UNCHANGED driver
-  /\ Ask(<<>>)
+  /\ Ask(Now.until)
   /\ UNCHANGED <<stored, past, images, shown>>
 
 \* Hidden. What asked for the signature that stood there until now can take effect no more.
@@ -155,7 +172,8 @@ Known(request) ==
   IF Now.outcome # "applied" THEN My
   ELSE IF request.place = Control THEN Fresh(request.to.at)
   ELSE [My EXCEPT !.read = With(@, request.place, request.to),
-                  !.due = IF Whole(request.to.at) THEN @ \ {request.place} ELSE @]
+                  !.due = IF Whole(request.to.at) THEN @ \ {request.place} ELSE @,
+                  !.sure = @ \union {request.place}]
 
 Return ==
   /\ Advance("return")

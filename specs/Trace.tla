@@ -14,7 +14,7 @@
 (*   NotSent         Return    test_and_set_returned                the same                                  *)
 (*   Late            Effect    none: hidden                                                                   *)
 (*   Never           none      none: nothing happens                                                          *)
-(*   Crash           Crash     manager_crashed                      victim                                    *)
+(*   Crash           Crash     manager_crashed                      victim: it forgets what it was handed     *)
 (*   Acknowledge     none      none: nothing is asked of the store                                            *)
 (*   (Quiet)         Rest      quiescent                            none                                      *)
 (* A read leaves no event of its own: what was read is what the call expects. An entry that changes nothing   *)
@@ -81,7 +81,8 @@ Call ==
        /\ pair[1] = Now.key /\ pair[2].version = Now.expected
        /\ Now.new = Now.expected + 1
        /\ \A line \in Now.absorbed : Follows(pair[2], line, Now.process, Now.key)
-       /\ Valued => /\ Now.n = Total(Now.absorbed, Now.key, pair[2], "n")
+       /\ Valued => /\ Now.there = (Now.n > 0)      \* a group without rows is not shown
+                    /\ Now.n = Total(Now.absorbed, Now.key, pair[2], "n")
                     /\ Now.s = Total(Now.absorbed, Now.key, pair[2], "s")
                     /\ Now.known = (Total(Now.absorbed, Now.key, pair[2], "v") > 0)     \* a sum of nulls is null, not 0
        /\ asked' = asked \union {[operation |-> Now.operation, key |-> Now.key, expected |-> Now.expected,
@@ -115,7 +116,8 @@ Return ==
 
 Crash ==
   /\ Advance("crash")
-  /\ UNCHANGED <<base, received, stored, past, asked>>
+  /\ received' = {r \in received : r[1] # Now.victim}
+  /\ UNCHANGED <<base, stored, past, asked>>
 
 RECURSIVE SumOver(_, _, _)
 SumOver(bs, k, what) ==

@@ -73,6 +73,7 @@ class Selection:
     prefix: str | None
     parent: Scope | None
     hidden: list[Named] = field(default_factory=list)
+    outputs: tuple[Field, ...] = ()
 
     def translated(self) -> Query:
         """Return the relation of the whole SELECT."""
@@ -103,6 +104,7 @@ class Selection:
         if groups is not None:
             groups.having(self.node, scalars, subqueries)
         columns, fields = self._projection(found, scalars, groups)
+        self.outputs = fields
         order = self._order(scalars, groups, columns)
         relation: Relation = Project(source=found.item.relation, columns=(*columns, *self.hidden))
         if self.node.args.get("distinct"):
@@ -132,7 +134,9 @@ class Selection:
 
     def _outputs(self, found: Block, scalars: Scalars) -> Iterator[tuple[str, Typed, exp.Expr]]:
         for number, node in enumerate(self.node.expressions, start=1):
-            name = node.alias_or_name if isinstance(node, exp.Alias | exp.Column) else ""
+            name = node.alias if isinstance(node, exp.Alias) else ""
+            if isinstance(node, exp.Column):  # as the table has it, however it is written here
+                name = found.scope.find(node).name
             if not name and self.prefix is None:
                 text = isinstance(node, exp.Literal) and node.is_string
                 hint = f"; a column is written `{node.name}`, quotes make a text" if text else ""
@@ -148,15 +152,15 @@ class Selection:
     def _term(
         self, term: exp.Ordered, scalars: Scalars, groups: Grouping | None, columns: list[Named]
     ) -> OrderBy:
-        inner, target = term.this, None
+        inner, named = term.this, list[Field]()
         position = _position(inner, len(columns))
         if position is not None:
-            target = columns[position].name
+            named = [self.outputs[position]]
         elif isinstance(inner, exp.Column) and not inner.table:
-            named = [c.name for c in columns if c.name.split(".")[-1].lower() == inner.name.lower()]
-            target = named[0] if named else None
-        if target is None:
-            target = self._hidden(inner, scalars, groups, columns)
+            named = [it for it in self.outputs if it.name.lower() == inner.name.lower()]
+        if named and not ordered(named[0].type):
+            raise refused(inner, f"{named[0].type} has no order", "order by something else")
+        target = named[0].column if named else self._hidden(inner, scalars, groups, columns)
         return OrderBy(
             expression=Column(target),
             descending=bool(term.args.get("desc")),
@@ -233,9 +237,8 @@ def _limited(node: exp.Expr, query: Query) -> Query:
     terms: list[OrderBy] = []
     for term in order.expressions:
         place = _position(term.this, len(query.fields))
-        expression: Expression = (
-            _sortable(term.this, scalars) if place is None else Column(query.fields[place].column)
-        )
+        meant = term.this if place is None else exp.column(exp.to_identifier(query.fields[place].name))
+        expression = _sortable(meant, scalars)
         down, first = bool(term.args.get("desc")), bool(term.args.get("nulls_first"))
         terms.append(OrderBy(expression=expression, descending=down, nulls_first=first))
     relation = TopK(source=query.relation, order=tuple(terms), limit=limit, offset=offset)

@@ -177,8 +177,10 @@ class Scalars:
         left, right = self.translate(node.left), self.translate(node.right)
         result = arithmetic(name, left.type, right.type)
         if result is None:
-            dated = "date" in (left.type, right.type) and name in "+-"
-            instead = "write INTERVAL '1' DAY" if dated else "cast one side"
+            dated = [it.type in ("date", "timestamp") for it in (left, right)]
+            instead = "write INTERVAL '1' DAY" if any(dated) and name in "+-" else "cast one side"
+            if all(dated) and name == "-":
+                instead = "write DATEDIFF(a, b): days"
             raise refused(node, f"{left.type} {name} {right.type} makes no sense", instead)
         left, right = as_type(left, result), as_type(right, result)
         return fitting(folded(Typed(Call(name, (left.expression, right.expression)), result)))
@@ -211,6 +213,8 @@ class Scalars:
         name = functions.CHOICES[type(node)]
         values = [self.translate(part) for part in (node.this, *node.expressions)]
         result = self._common(node, values)
+        if name != "coalesce" and not ordered(result):
+            raise refused(node, f"{result} has no order", "choose one with CASE")
         return Typed(Call(name, tuple(as_type(v, result).expression for v in values)), result)
 
     def of(self, wanted: str, node: exp.Expr, name: str) -> Typed:

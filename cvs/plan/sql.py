@@ -15,6 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from cvs.errors import SpecificationError
+from cvs.model.layout import MAX_NAME
 from cvs.model.stages import Typed
 from cvs.model.views import BaseTable, Relation, ViewDefinition
 from cvs.plan.nearest import complaint, cql, misspelt
@@ -25,6 +26,7 @@ from cvs.plan.refusal import place, refuse_clauses, refused, shown
 from cvs.plan.relations import scans
 from cvs.plan.scope import Names
 
+_NAME = re.compile(rf"\w{{1,{MAX_NAME}}}", re.ASCII)
 CREATE_CLAUSES = {"this", "kind", "replace", "expression", "exists", "properties"}
 
 
@@ -211,7 +213,14 @@ def _view_name(
     target: exp.Table, options: ViewOptions, keyspace: str | None, known: Mapping[str, BaseTable]
 ) -> str:
     """Return the full name: as written, or in the declared keyspace, or in the only one there is."""
+    if not _NAME.fullmatch(target.name):
+        reason = f"`{target.name}` is no name of a table"
+        raise refused(target, reason, f"letters, digits and _, at most {MAX_NAME} of them")
     if target.db:
+        if options.keyspace not in (None, target.db):
+            raise refused(
+                target, f"cvs.keyspace is {options.keyspace}, the name says {target.db}", "say it once"
+            )
         return f"{target.db}.{target.name}"
     default = options.keyspace or keyspace
     keyspaces = sorted({name.split(".")[0] for name in known if "." in name})

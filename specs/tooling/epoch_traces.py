@@ -12,10 +12,10 @@ from typing import Any
 
 from cvs.model.signature import Signature
 from cvs.programs.delta import Emitted, decode_row
-from cvs.programs.epoch import CONTROL_BUCKET, CONTROL_TABLE
+from cvs.programs.epoch import CONTROL_BUCKET, CONTROL_TABLE, LIVE, Pin, control_of
 from cvs.programs.epoch_run import BaseMove, Program, base_bag, decoded
 from cvs.programs.stage_bag import Bag
-from cvs.programs.stage_bucket import SENTINEL, ReadBucket, SetBucket, State, StateRow
+from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, SetBucket, State, StateRow
 from cvs.programs.stage_codec import pack
 from cvs.programs.stage_delta import PutImages, ReadImages, split
 from cvs.programs.stage_publish import PutRows
@@ -27,7 +27,7 @@ STEPS_MAX = 20_000
 Door = Callable[[list[Any]], list[Any]]
 CFG = "SPECIFICATION Spec\nCHECK_DEADLOCK FALSE\nINVARIANT NotMatchedInv\n" + "".join(
     f"CONSTANT {name} <- My{name}\n"
-    for name in ("Log", "Places", "Drivers", "Control", "Incarnation", "Must")
+    for name in ("Log", "Places", "Drivers", "Control", "Incarnation", "Must", "Show")
 )
 
 
@@ -58,6 +58,7 @@ class Log:
     written: dict[int, dict[tuple[str, int], dict[bytes, StateRow]]] = field(
         default_factory=dict
     )  # epoch -> rows set
+    pins: dict[int, Pin] = field(default_factory=dict)
     _short: dict[bytes, str] = field(default_factory=dict)
     _operations: int = 0
 
@@ -85,17 +86,31 @@ class Log:
                 new=_scalars(request.new),
                 puts=_puts({self._name(key): self._row(row) for key, row in request.puts}),
                 deletes=set_of(text_of(self._name(key)) for key in request.deletes),
+                **self._pinned(request),
             )
             bucket = self.written.setdefault(request.new.version, {})
             bucket.setdefault((request.table, request.bucket), {}).update(request.puts)
         return self._operations
+
+    def _pinned(self, request: SetBucket) -> dict[str, str]:
+        """Return from where to where in the feed a test-and-set of the control row pins an epoch."""
+        if request.table != CONTROL_TABLE:
+            return {}
+        pin = control_of(BucketRead(signature=request.new, rows=dict(request.puts))).pin
+        self.pins[pin.epoch] = pin
+        ranges = {"since": pin.since, "until": pin.until}
+        return {
+            what: _puts({self._name(stream.encode()): str(at) for stream, at in positions.items()})
+            for what, positions in ranges.items()
+        }
 
     def _answered(self, name: str, request: Any, operation: int, answer: Any) -> None:
         match request:
             case SetBucket():
                 self._step(name, "return", operation=operation, outcome=text_of(answer.kind.value))
             case ReadBucket():
-                self._step(name, "read", place=self._place(request), signature=_scalars(answer.signature))
+                at, serial = _scalars(answer.signature), str(request.serial).upper()
+                self._step(name, "read", place=self._place(request), signature=at, serial=serial)
             case ReadImages():
                 self._step(name, "images")
             case PutImages():
@@ -136,15 +151,16 @@ class Log:
     def _name(self, data: bytes) -> str:
         return self._short.setdefault(data, f"v{len(self._short)}")
 
-    def must(self) -> dict[int, set[str]]:
-        """Return the buckets each epoch's changes lead to, zone after zone, as the plan carries them.
+    def must(self) -> tuple[dict[int, set[str]], dict[int, set[str]]]:
+        """Return the buckets and the published rows each epoch's changes lead to, zone after zone, as the plan has it.
 
         Into the first zones come the images that were put into DELTA, into later ones what the buckets before them
         were set to: what came of a bucket is the difference of its contents, made without the program's own outputs.
         """
         if self.program is None:
-            return {}
+            return {}, {}
         found: dict[int, set[str]] = {}
+        shown: dict[int, set[str]] = {}
         stood: dict[tuple[str, int], dict[bytes, StateRow]] = {}
         for epoch in sorted({*self.moved, *self.written}):
             flowing = self._flowing(epoch)
@@ -162,7 +178,19 @@ class Log:
                         for name, bag in zone.contents(_state_of(rows)).items():
                             for row, count in bag:
                                 flowing[name].add(row, sign * count)
-        return found
+            if epoch in self.pins and all(it == LIVE for it in self.pins[epoch].views.values()):
+                shown[epoch] = self._showing(flowing)
+        return found, shown
+
+    def _showing(self, flowing: Mapping[str, Bag]) -> set[str]:
+        """Return the rows of published tables that changes lead to."""
+        assert self.program is not None
+        return {
+            self._in(it.publication.table, pack(moved.key))
+            for it in self.program.publications
+            for moved in it.shown(flowing)
+            if not moved.refused and moved.before != moved.now
+        }
 
     def _flowing(self, epoch: int) -> dict[str, Bag]:
         """Return what an epoch's images change in the base tables."""
@@ -183,12 +211,13 @@ class Log:
             raise SpecsError("no request was noted: an empty trace proves nothing")
         if len(self.steps) > STEPS_MAX:
             raise SpecsError(f"{len(self.steps)} steps; at most {STEPS_MAX} are checked at once")
-        must = self.must()
+        must, shown = self.must()
         lines = [
             "---- MODULE EpochTraceRun ----",
             "EXTENDS EpochTrace",
             f"MyPlaces == {set_of(map(text_of, sorted({*self.places, *itertools.chain(*must.values())})))}",
             f"MyMust == {function_of({e: set_of(map(text_of, sorted(them))) for e, them in must.items()})}",
+            f"MyShow == {function_of({e: set_of(map(text_of, sorted(them))) for e, them in shown.items()})}",
             f"MyDrivers == {set_of(map(text_of, sorted(self.drivers)))}",
             f"MyControl == {text_of(CONTROL)}",
             f"MyIncarnation == {self.incarnation}",

@@ -158,6 +158,7 @@ def _call(run: _Run, event: dict[str, Any]) -> str:
         expected=event["expected"][1] if event["expected"] else 0,
         new=event["new"][1],
         **_shown(run, event["row"]),
+        there=str(event["row"] is not None).upper(),
         absorbed="{" + ", ".join(lines) + "}",
     )
 
@@ -172,7 +173,7 @@ _STEP = {
     "update_received": _receive,
     "test_and_set_called": _call,
     "test_and_set_returned": _return,
-    "manager_crashed": lambda _run, _event: record_of(kind='"crash"'),
+    "manager_crashed": lambda _run, event: record_of(kind='"crash"', victim=text_of(event["victim"])),
     "quiescent": lambda _run, _event: record_of(kind='"rest"'),
 }
 

@@ -9,12 +9,15 @@ from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
+from msgspec.structs import replace as replace_struct
 
 from cvs.embedded.artifacts import jars
 from cvs.model.outcome import Outcome, OutcomeKind
-from cvs.programs.epoch import Pin, commit, pin_next, read_control
+from cvs.model.signature import Signature
+from cvs.programs import stage_bucket
+from cvs.programs.epoch import CONTROL_TABLE, Pin, commit, pin_next, read_control
 from cvs.programs.epoch_run import run_epoch
-from cvs.programs.stage_bucket import ALL_RULES, Rules, SetBucket
+from cvs.programs.stage_bucket import ALL_RULES, ReadBucket, Rules, SetBucket
 from cvs.programs.stage_memory import Request
 from tests.unit.programs.epoch_cases import CASES
 from tests.unit.programs.epoch_world import Driver, World
@@ -237,12 +240,95 @@ def test_drivers_that_all_leave_a_bucket_out_are_refused(case: Any, zone: str, b
     zones = (Forgetful(it, bucket) if it.name == zone else it for it in right.zones)
     world.program = replace(right, zones=tuple(zones))
     log = recorded(case, 4, world=world, lives=6, losses=0.0, program=right)
-    assert any(place == f"state_{zone}/{bucket}" for places in log.must().values() for place in places)
+    assert any(place == f"state_{zone}/{bucket}" for places in log.must()[0].values() for place in places)
     refused = matched(log)
     assert not refused.accepted, "a bucket was left out by all, and the run fits the spec"
     assert epoch_traces.CONTROL in refused.refused, "it is the commit that is refused"
     log.program = None
     assert matched(log).accepted, "something else is wrong with it"
+
+
+class Hasty(World):
+    """Pins that leave out a change of the feed."""
+
+    def next_pin(self, control: Any) -> Pin:
+        pin = super().next_pin(control)
+        since = min(pin.since["s"] + 1, pin.until["s"]) if pin.epoch > 1 else 0
+        return replace_struct(pin, since={"s": since})
+
+
+@dataclass(slots=True)
+class Trusting:
+    """A driver that takes a plain read for a serial one: it never asks for the second."""
+
+    door: Any
+    answers: dict[tuple[str, int], Any] = field(default_factory=dict)
+
+    def __call__(self, requests: list[Any]) -> list[Any]:
+        asked = [it for it in requests if not self._known(it)]
+        found = iter(self.door(asked) if asked else ())
+        answers = [self.answers[it.table, it.bucket] if self._known(it) else next(found) for it in requests]
+        for it, answer in zip(requests, answers, strict=True):
+            if isinstance(it, ReadBucket):
+                self.answers[it.table, it.bucket] = answer
+        return answers
+
+    def _known(self, request: Any) -> bool:
+        return (
+            isinstance(request, ReadBucket) and request.serial and request.table.startswith("state_")
+            and (request.table, request.bucket) in self.answers
+        )  # fmt: skip
+
+
+def replayed(
+    case: Any, *, hasty: bool = False, trusting: bool = False, silent: bool = False
+) -> epoch_traces.Log:
+    """Drivers one after the other, every second one killed before it commits: its epoch is run again by the next."""
+    world = (Hasty if hasty else World)(case, random.Random(6))
+    right = world.program
+    if silent:
+        world.program = replace(right, publications=())
+    log = epoch_traces.Log(keys=keys_of(World(case, random.Random(6))), program=right)
+    for number in range(8):
+        for _ in range(4):
+            world.write()
+        door = log.driver(f"d{number}", world.door)
+        driver = started(world, ALL_RULES, Trusting(door) if trusting else door)
+        while stepped(driver):
+            published = any('"rows"' in step for step in log.steps[-2:])
+            if number % 2 == 0 and published and _asks_for_commit(driver):
+                break
+    return log
+
+
+def _asks_for_commit(driver: Driver) -> bool:
+    waits = driver.requests[len(driver.answers) :]
+    return bool(waits) and isinstance(waits[0], SetBucket) and waits[0].table == CONTROL_TABLE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("wrong", "refused"), [("hasty", "since"), ("trusting", '"rows"'), ("silent", epoch_traces.CONTROL)]
+)
+def test_a_program_that_skips_input_a_serial_read_or_publishing_is_refused(wrong: str, refused: str) -> None:
+    """None of them contradicts another driver: what was pinned before, how it was read and the plan tell of it."""
+    assert matched(replayed(REVENUE)).accepted
+    found = matched(replayed(REVENUE, **{wrong: True}))
+    assert not found.accepted, f"a program that is {wrong} fits the spec"
+    assert refused in found.refused
+
+
+@pytest.mark.slow
+def test_statements_that_are_not_counted_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """H7: chunks of one epoch under one signature cannot tell a late statement from the next."""
+
+    def uncounted(**scalars: Any) -> Signature:
+        return Signature(**scalars | {"chunk": 0})
+
+    monkeypatch.setattr(stage_bucket, "Signature", uncounted)
+    found = matched(resumed(COUNTING, 0))
+    assert not found.accepted
+    assert '"call"' in found.refused
 
 
 def actions_of(module: str) -> set[str]:

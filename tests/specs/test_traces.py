@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ import pytest
 from cvs.embedded.artifacts import jars
 from cvs.history.codec import history_bytes
 from cvs.model.views import AggregateFunction
-from cvs.programs.aggregate import Aggregated, AggregateProgram
-from cvs.programs.machine import Policy
+from cvs.programs.aggregate import ROWS, Aggregated, AggregateProgram
+from cvs.programs.machine import RECORD, Change, Policy
 from cvs.programs.rows import column
 from cvs.simulate.scheduler import CRASHES, ZOMBIES, simulated
 from cvs.simulate.world import Scenario
@@ -43,9 +44,9 @@ WRITES = tuple(
 """Some change nothing (the program passes them over), some turn a value into null, some null into 0."""
 
 
-def history(seed, faults, **policy):
+def history(seed, faults, program=GROUPED, **policy):
     scenario = Scenario(
-        program=GROUPED,
+        program=program,
         policy=Policy(**policy),
         initial=(("r", (9,), {"x": "a", "y": 10}),),
         writes=WRITES,
@@ -96,6 +97,49 @@ def test_a_program_that_passes_over_what_changes_something_is_refused(wrong, mon
     found = matched(history(0, ZOMBIES))
     assert not found.accepted
     assert found.reached > 20
+
+
+class Keeping(AggregateProgram):
+    """Shows a group that has no rows any more."""
+
+    def _change(self, rows, key, move):
+        change = super()._change(rows, key, move)
+        empty = {"x": key[0], "n": 0, "sum": None}
+        return change if change.puts or not change.deletes else Change(puts=((RECORD, {ROWS: 0} | empty),))
+
+
+@pytest.mark.slow
+def test_a_program_that_shows_an_empty_group_is_refused():
+    """Its counts and sums are right; the group should not be there."""
+    program = Keeping(**{f.name: getattr(GROUPED, f.name) for f in fields(GROUPED)})
+    found = matched(history(0, ZOMBIES, program=program))
+    assert not found.accepted
+    assert "n |-> 0" in found.refused
+    assert "there |-> TRUE" in found.refused
+
+
+@pytest.mark.slow
+def test_a_manager_that_remembers_over_a_crash_is_refused():
+    """What it was handed before is handed to it again: without that it knows of nothing."""
+    events = history(2, ZOMBIES)
+    crashed = next(
+        i for i, e in enumerate(events)
+        if e["event"] == "manager_crashed" and any(_handed(x, e["victim"]) for x in events[i:])
+    )  # fmt: skip
+    victim = events[crashed]["victim"]
+    again = [e for e in events[:crashed] if _handed(e, victim)]
+    seen = {(json.dumps(e["key"]), e["version"]) for e in again}
+    kept = [
+        e for i, e in enumerate(events)
+        if i < crashed or not (_handed(e, victim) and (json.dumps(e["key"]), e["version"]) in seen)
+    ]  # fmt: skip
+    assert matched(events).accepted
+    assert len(kept) < len(events), "nothing was handed to it again"
+    assert not matched(kept).accepted
+
+
+def _handed(event, process):
+    return event["event"] == "update_received" and event["process"] == process
 
 
 @pytest.mark.slow

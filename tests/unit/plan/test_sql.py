@@ -181,6 +181,10 @@ REFUSALS = [
     ("SELECT id, name FROM customers WHERE name ILIKE 'a%'", "not in the language", "LOWER"),
     ("SELECT id, name FROM customers WHERE name RLIKE 'a'", "not in the language", "LIKE"),
     ("SELECT id, DATE_FORMAT(day, 'MM') AS d, customer FROM orders", "not in the language", "DATE_TRUNC"),
+    ("SELECT id, customer, tags FROM orders ORDER BY tags, id, customer LIMIT 2", "no order", "something else"),
+    ("SELECT id, customer, tags FROM orders ORDER BY 3 LIMIT 2", "no order", "something else"),
+    ("SELECT id, customer, GREATEST(tags, tags) AS t FROM orders", "no order", "CASE"),
+    ("SELECT id, customer, day - DATE '2020-01-01' AS d FROM orders", "makes no sense", "DATEDIFF"),
     ("SELECT id, customer, HOUR(day) AS h FROM orders", "no such part of date", "HOUR"),
     ("SELECT id, customer, DATE_TRUNC('fortnight', day) AS h FROM orders", "no such unit", "quarter"),
     ("SELECT UPPER(region) AS region, COUNT(*) AS n FROM orders GROUP BY region", "surely unique", "add region to"),
@@ -324,6 +328,11 @@ def test_single_floats_stay_single() -> None:
     assert row["x"] == float("inf"), "a double of 1e60 fits no column of type float"
 
 
+def test_a_column_has_the_name_its_table_gives_it() -> None:
+    """However a query spells it: CQL finds it without quotes then."""
+    assert [name for name, _ in one("SELECT ID, Vip FROM customers").columns] == ["id", "vip"]
+
+
 def test_names_that_need_quotes_are_told_of() -> None:
     view = one("SELECT id, name AS Name, vip AS `order` FROM customers")
     assert [name for name, _ in view.columns] == ["id", "Name", "order"]
@@ -355,6 +364,9 @@ STATEMENTS = [
     ("CREATE MATERIALIZED VIEW v TBLPROPERTIES ('level' = 'weak') AS SELECT id FROM customers", "unknown property"),
     ("CREATE MATERIALIZED VIEW v TBLPROPERTIES ('cvs.key' = 'name') AS SELECT id, name FROM customers", "not unique"),
     ("CREATE MATERIALIZED VIEW v AS SELEC id", "not SQL"),
+    ("CREATE MATERIALIZED VIEW `my view` AS SELECT id FROM customers", "no name of a table"),
+    (f"CREATE MATERIALIZED VIEW shop.{'long' * 13} AS SELECT id FROM customers", "no name of a table"),
+    ("CREATE MATERIALIZED VIEW a.v TBLPROPERTIES ('cvs.keyspace' = 'b') AS SELECT id FROM customers", "the name says"),
     ("CREATE MATERIALIZED VIEW v USING delta AS SELECT id FROM customers", "in CREATE"),
     ("CREATE MATERIALIZED VIEW v AS SELECT id FROM customers; DROP MATERIALIZED VIEW v CASCADE", "`CASCADE`"),
     ("DROP MATERIALIZED VIEW v", "no view"),
