@@ -65,6 +65,8 @@ DICTIONARIES = Weights(
     edge_row=0.0014, machine="2 cores, Python 3.11.7, stage programs on dictionaries (order-in-memory)",
 )  # fmt: skip
 SHARE_MERGED = 0.05
+SHARES = (0.001, 0.01, 0.1)
+ROUNDS = 5
 ORDER_SECONDS = 380
 EPOCHS = 4
 
@@ -142,15 +144,25 @@ def merged(tables: dict[str, list[tuple]], only: Sequence[str] = ()) -> Iterator
 
 
 def zones(tables: dict[str, list[tuple]]) -> Iterator[dict]:
-    """Horizontal merging by itself: each query alone, its zones merged against one table a stage."""
+    """Horizontal merging by itself: each query alone, its zones merged against one table a stage, epochs in turn."""
     for view in parse_views(QUERIES, TABLES):
-        one, many = (maintenance_plan([view], TABLES, c) for c in (WHEREVER, Choices(merge_zones=False)))
-        if len(one.zones) == len(many.zones):
+        plans = [maintenance_plan([view], TABLES, c) for c in (WHEREVER, Choices(merge_zones=False))]
+        if len(plans[0].zones) == len(plans[1].zones):
             continue
-        a, b = kept([one], tables, 0.01), kept([many], tables, 0.01)
+        runs, changes = [ProgramsRun(plan) for plan in plans], Changes(tables, seed=11)
+        for run in runs:
+            seconds(run, {name: Counter(dict.fromkeys(rows, 1)) for name, rows in tables.items()})
+        loaded = [run.test_and_sets for run in runs]
+        ratios = []
+        for number in range(ROUNDS):
+            batch = changes.epoch(0.01)
+            spent = {place: seconds(runs[place], batch) for place in ((0, 1), (1, 0))[number % 2]}
+            ratios.append(spent[1] / spent[0])
+        asked = [run.test_and_sets - before for run, before in zip(runs, loaded, strict=True)]
         yield {
-            "view": view.name, "zones": len(one.zones), "stages": len(one.stages),
-            "cpu_ratio": b[1] / a[1], "test_and_set_ratio": b[2] / max(1, a[2]),
+            "view": view.name, "zones": len(plans[0].zones), "stages": len(plans[0].stages),
+            "cpu_ratio": [round(it, 2) for it in (median(ratios), min(ratios), max(ratios))],
+            "test_and_set_ratio": asked[1] / max(1, asked[0]), "load": os.getloadavg()[0],
         }  # fmt: skip
 
 
@@ -254,10 +266,6 @@ def measured_group(views, choices, tables, place: OnNode | InMemory) -> dict[str
         name: (cost.total_ms - cost.delta_ms, min(spent[name]) * 1000 / sum(updates.values()))
         for name, cost in costs.items()
     }
-
-
-SHARES = (0.001, 0.01, 0.1)
-ROUNDS = 5
 
 
 def tpch(_: dict[str, list[tuple]], words: Collection[str] = ()) -> Iterator[dict]:
