@@ -64,9 +64,11 @@ def fitting(typed: Typed) -> Typed:
 
 
 def meeting(node: exp.Expr, value: Typed, other: Typed) -> Typed:
-    """Return a constant in the type of what it is compared with."""
+    """Return a value as it is compared with another: constants in the type of what they meet."""
     if (value.type, other.type) == ("date", "timestamp"):  # the beginning of the day, as in Spark
         return folded(Typed(Call("cast_timestamp", (value.expression,)), "timestamp"))
+    if value.type == "decimal" and other.type in FLOATS:  # as in Spark: 0.1 is not exactly the double 0.1
+        return as_type(value, "double")
     if not isinstance(value.expression, Literal) or value.expression.value is None:
         return value
     if value.type == other.type or family(other.type) == "null":

@@ -164,9 +164,10 @@ class Scalars:
         if not node.expressions:
             raise refused(node, f"`{shown(node)}` names nothing to choose from", "IN (1, 2)")
         pairs = [self._compared(node, "=", value, self.translate(e)).expression for e in node.expressions]
-        if isinstance(value.expression, Literal):  # which became what each choice is
+        sides = [pair.arguments for pair in pairs if isinstance(pair, Call)]
+        if any(left != value.expression for left, _ in sides):  # it became what a choice is
             return Typed(Call("or", tuple(pairs)), "boolean")
-        choices = [pair.arguments[1] for pair in pairs if isinstance(pair, Call)]
+        choices = [choice for _, choice in sides]
         return Typed(Call("in", (value.expression, *choices)), "boolean")
 
     def arithmetic(self, node: exp.Binary) -> Typed:

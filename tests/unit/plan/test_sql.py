@@ -1,6 +1,7 @@
 """What the language of views takes, and how it refuses the rest: place, reason, the nearest thing that works."""
 
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 
@@ -326,6 +327,16 @@ def test_single_floats_stay_single() -> None:
     (view,) = parse_views("CREATE MATERIALIZED VIEW v AS SELECT id, a * a AS x FROM f", [table])
     (row,) = recompute(view.definition, {"shop.f": [{"id": 1, "a": 1e30}]}, {"shop.f": table}).values()
     assert row["x"] == float("inf"), "a double of 1e60 fits no column of type float"
+
+
+def test_a_decimal_meets_a_double_as_a_double() -> None:
+    table = BaseTable(
+        name="shop.m", columns=(("id", "int"), ("d", "double"), ("m", "decimal")), partition_key=("id",)
+    )
+    where = "d = m AND NOT d > m AND d IN (m, 7) AND m IN (d, 7) AND m = 1e-1"
+    (view,) = parse_views(f"CREATE MATERIALIZED VIEW v AS SELECT id FROM m WHERE {where}", [table])
+    rows = [{"id": 1, "d": 0.1, "m": Decimal("0.1")}]
+    assert len(recompute(view.definition, {"shop.m": rows}, {"shop.m": table})) == 1
 
 
 def test_a_column_has_the_name_its_table_gives_it() -> None:
