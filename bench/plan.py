@@ -294,8 +294,9 @@ def against_spark(view: DeclaredView, tables: dict[str, list[tuple]], spark: "Re
     run = PipelineRun(
         plan, Random(1), faults=False, door=MemoryDoor(keys=keys)
     )  # a door that watches nothing
-    changes = Changes(tables, seed=7)
-    run.write({name: Counter(dict.fromkeys(found, 1)) for name, found in tables.items()})
+    read = {base.name: tables[base.name] for base in plan.bases}
+    changes = Changes(read, seed=7)
+    run.write({name: Counter(dict.fromkeys(found, 1)) for name, found in read.items()})
     run.epoch()
     load, rounds = run.spent, []
     gc.collect()
