@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from bench_judge.certified import write_lines, write_parquet
 from bench_judge.plot import drawn
+from bench_judge.tree import Tree
 
 from cvs.checker.columns import chains
 from cvs.checker.foreign import parse
@@ -35,6 +36,8 @@ from cvs.history.packing import NONE
 HERE = Path(__file__).resolve().parent
 BESIDE = HERE.parents[1] / "shared" / "histories" / "porcupine"
 LOGS = BESIDE if BESIDE.exists() else HERE.parent / "tests" / "histories" / "porcupine"
+HEAP = "1g"  # of the JVM that drives Spark's tasks and carries what they exchange
+LOCAL_MOST = 10_000_000  # test-and-sets that the local engine holds in this machine's memory
 PLOT = HERE.parent / "cvs" / "checker" / "cost.svg"
 
 
@@ -112,6 +115,18 @@ def read_versioned(path: Path) -> tuple[Operations, int]:
 def ours(kind: str, paths: list[str]) -> None:
     """Judge in a process of its own; print seconds of parsing and checking, verdict and peak memory."""
     begin = time.perf_counter()
+    if kind == "spark":
+        from cvs.stream.audit import audit as in_parts
+        from cvs.stream.spark import spark_session
+
+        session = spark_session(f"local[{os.cpu_count()}]", **{"spark.driver.memory": HEAP})
+        with Tree() as tree:
+            judgement = in_parts(session, [Path(paths[0])], budget=200_000)
+        told = {"parse": 0.0, "check": time.perf_counter() - begin, "cpu": tree.cpu}
+        told["verdict"] = judgement.level().proved
+        print(json.dumps({**told, "mib": round(tree.mib)}))
+        session.stop()
+        return
     if kind == "audit":
         from cvs.report.audit import audit
 
@@ -273,7 +288,26 @@ def registers_of(folder: Path, *, small: bool) -> Iterable[str]:
         )
 
 
-PARTS = {"audit": audits, "writes": writes_of, "registers": registers_of}
+def spark_of(folder: Path, *, small: bool) -> Iterable[str]:
+    """The engine in parts beside the local one; the same files, one record with many test-and-sets included.
+
+    A base update and a test-and-set are an operation each: as many operations as events are half of these.
+    """
+    cases = ((100_000, 0),) if small else ((500_000, 0), (5_000_000, 1_000_000), (25_000_000, 1_000_000))
+    for writes, hot in cases:
+        path = folder / "certified.parquet"
+        write_parquet(path, writes, min(100_000, writes // 100), hot)
+        for kind in ("spark", "audit") if writes <= LOCAL_MOST else ("spark",):
+            told = alone(kind, path)
+            yield (
+                f"| {'--engine spark' if kind == 'spark' else 'local'}, {2 * writes:,} operations"
+                f"{f', {2 * hot:,} of one record' if hot else ''}, .parquet {path.stat().st_size >> 20} MiB | | "
+                f"{told['check']:.1f} (cpu {told['cpu']:.1f}) | {told['mib']} | {told['verdict']} | | | |"
+            )
+        path.unlink()
+
+
+PARTS = {"spark": spark_of, "audit": audits, "writes": writes_of, "registers": registers_of}
 
 
 def main() -> None:

@@ -45,10 +45,14 @@ def _ranks(groups: Any) -> tuple[Any, Any, Any]:
     return order, first, rank
 
 
-def drawn(writes: int, records: int) -> dict[str, Any]:
-    """Draw a run: which base records change to what, and what the view records show after it."""
+def drawn(writes: int, records: int, hot: int = 0) -> dict[str, Any]:
+    """Draw a run: which base records change to what, and what the view records show after it.
+
+    So many as are `hot` change one view record.
+    """
     chance = np.random.default_rng(1)
     key, value = chance.integers(0, records * 10, writes), chance.integers(0, 1000, writes)
+    key[chance.choice(writes, hot, replace=False)] = records * chance.integers(0, 10, hot)
     group = key % records
     order, first, version = _ranks(key)
     before = np.zeros(writes, np.int64)
@@ -124,14 +128,14 @@ def write_lines(path: Path, writes: int, records: int) -> None:
         file.write(history_bytes(end))
 
 
-def write_parquet(path: Path, writes: int, records: int) -> None:
+def write_parquet(path: Path, writes: int, records: int, hot: int = 0) -> None:
     """Write a run as Parquet."""
     shape = parquet.schema()
     begin, end = headers(writes)
     with pq.ParquetWriter(path, shape) as file:
         for batch in parquet.batches_of(begin):
             file.write_batch(batch)
-        for number, piece in _pieces(drawn(writes, records)):
+        for number, piece in _pieces(drawn(writes, records, hot)):
             file.write_batch(_batch(shape, number, piece))
         for batch in parquet.batches_of(end):
             file.write_batch(batch)

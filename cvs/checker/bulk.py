@@ -18,7 +18,7 @@ from cvs.checker.columns import Chains, chains, side_by_side
 from cvs.checker.contributions import Base, BaseRows, Contents, Told, ViewRows, base_of, told_of
 from cvs.checker.shape import Shape, shape_of
 from cvs.history import events as ev
-from cvs.history.columns import Columns, Gathered, Operations, Readers
+from cvs.history.columns import ENDLESS, Columns, Gathered, Operations, Readers
 from cvs.history.fields import Name, Numbering
 from cvs.history.packing import NONE, Flags, Integers, NotColumnarError, ordered
 from cvs.model.views import BaseTable, ViewDefinition
@@ -81,17 +81,24 @@ class WholeView:
     overlapping: bool = False  # two writes of one base update at once: whether it was torn is not known
 
 
-_NEEDED, _REFUSED = ("quiescent", "test_and_set_called"), ("checkpoint", "view_read_returned")
+_REFUSED = ("checkpoint", "view_read_returned")
 
 
 def accept(run: Columns, bulk: Bulk) -> Accepted | None:
     """Return the view records that are shown to be right; None where the run is not of the kind for this."""
-    if not all(map(run.kinds.get, _NEEDED)) or any(map(run.kinds.get, _REFUSED)) or not bulk.bases:
+    if not len(run.writes.owner) or any(map(run.kinds.get, _REFUSED)) or not bulk.bases or _moved(run):
         return None
     try:
         return _accept(run, bulk)
     except NotColumnarError:
         return None
+
+
+def _moved(run: Columns) -> bool:
+    """Say whether a base update was under way after the last rest, or there is none."""
+    answered = run.updates.answered
+    last = max(run.updates.number.max(initial=0), answered[answered < ENDLESS].max(initial=0))
+    return not run.rest > last
 
 
 def accept_events(

@@ -24,7 +24,7 @@ from cvs.checker.snapshots import (
     snapshots_of,
     whole_value,
 )
-from cvs.checker.subject import Index, State, Subject, mark_quiet
+from cvs.checker.subject import Index, State, Subject, mark_apart, mark_quiet
 from cvs.checker.verdict import LEVELS, Finding, Interval, Purse, Verdict, Witness, interval, worst
 from cvs.model.outcome import OutcomeKind
 
@@ -186,7 +186,7 @@ Subjects = Callable[[ViewRun, Index, Judgement], Iterable[Judgeable]]
 def subjects_of(view: ViewRun, index: Index, judgement: Judgement) -> Iterable[Judgeable]:
     """List what is to be judged of one view; what snapshots saw comes with the epochs they name."""
     if view.name not in judgement.run.written:
-        yield from ((subject, []) for subject in _subjects_from_reads(view))
+        yield from ((subject, []) for subject in _subjects_from_reads(view, judgement.run))
         snapshots = snapshots_of(view, judgement.run, {})
         if snapshots is not None:
             yield snapshots
@@ -338,18 +338,28 @@ def _own_value(key: Key, read: Read) -> Hashable:
     return frozen_row(read.rows.get(key))
 
 
-def _in_turn(states: list[State]) -> bool:
-    return all(earlier.returned < later.called for earlier, later in pairwise(states))
+def _subjects_from_reads(view: ViewRun, run: Run) -> Iterable[Subject]:
+    """Judge a view of which only reads are known, as somebody else's system shows it.
 
-
-def _subjects_from_reads(view: ViewRun) -> Iterable[Subject]:
-    """Judge a view of which only reads are known, as somebody else's system shows it."""
+    They are samples: of what nobody read, and of the end if nobody read after it, nothing is known.
+    """
     for key, record in view.records.items():
         states = _read_states(record.reads, bound(_own_value, key))
         if states:
-            yield Subject(
-                view=view.name, granularity="record", key=key, states=states, ordered=_in_turn(states)
-            )
+            yield _sampled(view, key, states, run)
     states = _read_states([read for read in view.whole_reads if not read.snapshot], whole_value)
     if states:
-        yield Subject(view=view.name, granularity="view", key=None, states=states, ordered=_in_turn(states))
+        yield _sampled(view, None, states, run)
+
+
+def _sampled(view: ViewRun, key: Key | None, states: list[State], run: Run) -> Subject:
+    return Subject(
+        view=view.name,
+        granularity="view" if key is None else "record",
+        key=key,
+        states=states,
+        ordered=mark_apart(states),
+        shown=True,
+        sampled=True,
+        final_uncertain=run.rest is None or states[-1].called < run.rest,
+    )

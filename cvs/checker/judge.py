@@ -117,7 +117,9 @@ class _Case:
             return Verdict.UNDECIDED, None, "value", "the run did not say that it came to rest"
         answer = self._try(search.converged)
         if self.subject.final_uncertain:  # whoever holds here might not, after it, and the other way round
-            return Verdict.UNDECIDED, answer[1], "value", "the last test-and-set may or may not have happened"
+            why = "the last test-and-set may or may not have happened"
+            why = "nobody read it after the run came to rest" if self.subject.sampled else why
+            return Verdict.UNDECIDED, answer[1], "value", why
         return answer
 
     def strong(self) -> Answer:
@@ -191,6 +193,13 @@ class _Case:
         return self._unsure_if_unordered(self._try(search.complete))
 
     def _unsure_if_unordered(self, answer: Answer) -> Answer:
+        if answer[0] is Verdict.VIOLATED and self.subject.sampled:
+            return (
+                Verdict.UNDECIDED,
+                answer[1],
+                answer[2],
+                "only reads are known, and nobody may have read the rest",
+            )
         if answer[0] is Verdict.VIOLATED and not self.subject.ordered:
             return Verdict.UNDECIDED, answer[1], answer[2], "writes overlap in time"
         return answer

@@ -8,13 +8,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from cvs.checker.bulk import Accepted, Bulk, accept
 from cvs.checker.classify import Judgement, Meanings, judge
 from cvs.checker.replay import Run, ViewRun, replay
 from cvs.checker.verdict import Finding, Verdict, Witness
-from cvs.history import events as ev
-from cvs.history.columns import Columns
-from cvs.model.identity import key_identity
+from cvs.history.columns import ENDLESS, Columns, Operations
+
+Events = Callable[[list[int]], Iterable[Any]]
+"""Reads the events of these numbers again, which are in order."""
 
 LARGE = 20_000
 """Events above which the bulk path is tried first."""
@@ -29,14 +32,14 @@ PROVED = (
 
 
 def judge_large(
-    columns: Columns, bulk: Bulk, events: Callable[[], Iterable[Any]], meanings: Meanings, *, budget: int
+    columns: Columns, bulk: Bulk, events: Events, meanings: Meanings, *, budget: int
 ) -> Judgement | None:
-    """Judge a large run; None where the bulk path cannot take it. `events` reads it again, for what is left."""
+    """Judge a large run; None where the bulk path cannot take it. `events` reads again what is left."""
     epochs = columns.kinds.get("epoch_committed", 0)
     accepted = None if epochs and columns.events < WITH_EPOCHS else accept(columns, bulk)
     if accepted is None or not accepted.names:
         return None
-    judgement = _rest(events, meanings, accepted, budget)
+    judgement = _rest(events, meanings, accepted, columns, budget)
     judgement.run = _header(columns)
     for view, count in Counter(view for view, _ in accepted.names).items():
         judgement.findings += [
@@ -69,7 +72,7 @@ def _header(columns: Columns) -> Run:
         views={name: ViewRun(name=name, definition=v) for name, v in views.items()},
         tables=columns.headers[0].tables,
         processes=set(columns.processes),
-        quiescent=True,
+        rest=columns.last_time,
         has_base_log=True,
         events=columns.events,
         first_time=columns.first_time,
@@ -77,36 +80,29 @@ def _header(columns: Columns) -> Run:
     )
 
 
-def _rest(
-    events: Callable[[], Iterable[Any]], meanings: Meanings, accepted: Accepted, budget: int
-) -> Judgement:
+def _rest(events: Events, meanings: Meanings, accepted: Accepted, columns: Columns, budget: int) -> Judgement:
     """Judge exactly the view records that were left over, with the base records that can matter to them."""
-    others, bases = set(accepted.others), accepted.base_of_others
+    others = set(accepted.others)
     if not others:
         return judge(replay([]), meanings, whole=False)
-    calls: set[tuple[str, int]] = set()
-    numbers, chosen = [], []
-    for number, event in enumerate(events(), 1):
-        kind = type(event)
-        if kind is ev.TestAndSetCalled:
-            keep = (event.view, key_identity(event.view_key)) in others
-        elif kind is ev.BaseUpdateCalled:
-            keep = (event.table, key_identity(event.key)) in bases
-        elif kind in (ev.TestAndSetReturned, ev.BaseUpdateReturned):
-            keep = (event.process, event.operation) in calls
-        else:
-            keep = kind in (ev.RunStarted, ev.Quiescent)
-        if not keep:
-            continue
-        if kind in (ev.TestAndSetCalled, ev.BaseUpdateCalled):
-            calls.add((event.process, event.operation))
-        numbers.append(number)
-        chosen.append(event)
-    run = replay(chosen, numbers)
+    numbers = _numbers(columns.writes, [name in others for name in columns.records])
+    numbers += _numbers(columns.updates, [name in accepted.base_of_others for name in columns.bases])
+    numbers.sort()
+    run = replay([*columns.headers, *events(numbers)], [*([0] * len(columns.headers)), *numbers])
+    run.rest, run.has_base_log = columns.last_time, True
+    run.written.update(columns.views)  # because a view record may be left over that nobody ever wrote
     judgement = judge(run, meanings, budget=budget, whole=False)
     judgement.findings = [f for f in judgement.findings if (f.view, f.key) in others]
     judgement.judged = [j for j in judgement.judged if (j.subject.view, j.subject.key) in others]
     return judgement
+
+
+def _numbers(operations: Operations, chosen: list[bool]) -> list[int]:
+    """Return the numbers of the events of some records."""
+    mine = np.array(chosen, np.bool_)[operations.owner]
+    answered = operations.answered[mine]
+    found: list[int] = np.append(operations.number[mine], answered[answered < ENDLESS]).tolist()
+    return found
 
 
 def _whole_view(view: str, accepted: Accepted, judgement: Judgement) -> list[Finding]:

@@ -5,28 +5,38 @@ touch it or that its certificates name: so parts can be judged anywhere, in any 
 what its records decide (`crosses`): it has converged if they all have, and lacks what one of them lacks.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from functools import partial
 from typing import Any
-from zlib import crc32
+
+import numpy as np
 
 from cvs.checker.bulk import bulk_of
 from cvs.checker.classify import Judgement, Meanings, judge
-from cvs.checker.large import LARGE, judge_large
+from cvs.checker.large import judge_large
 from cvs.checker.meaning import Meaning
 from cvs.checker.replay import Run, ViewRun, replay
 from cvs.checker.shape import Shape, shape_of
 from cvs.checker.verdict import LEVELS, Finding, Verdict, Witness, worst
 from cvs.errors import AssumptionError
 from cvs.history import events as ev
-from cvs.history.columns import Gathered
-from cvs.history.packing import NotColumnarError
+from cvs.history.carried import Arrow, Headers, events_of, gather, whole_of
+from cvs.history.columns import ENDLESS, Gathered, Reader
+from cvs.history.merge import plain
+from cvs.history.packing import NONE, Integers, NotColumnarError
+from cvs.history.router import number_of
+from cvs.history.rows import Compute, Rows
 from cvs.model.identity import key_identity
 from cvs.model.views import BaseTable, ViewDefinition
 
 KEPT = 200
 """Findings of one property that one part names one by one; beyond, they are counted."""
+
+PLACE_BITS = 32
+"""A place in the history: the number of a piece, then that of an event in it."""
+
+Owned = Callable[[str, Sequence[Any]], bool]
 
 WHOLE = "the engine in parts does not search whole views: ask --engine local"
 
@@ -37,21 +47,34 @@ class Facts:
 
     headers: tuple[ev.RunStarted, ...]
     commits: tuple[ev.EpochCommitted, ...] = ()  # without their certificates
-    rest: ev.Quiescent | None = None
+    rest: int | None = None  # when the run came to rest for good
     has_base_log: bool = False
     written: frozenset[str] = frozenset()  # views whose test-and-sets are recorded, somewhere
     parts: int = 1
-
-
-def name_of(owner: str, key: Sequence[Any]) -> str:
-    """Return one text for equal names, in every process; different names may share one."""
-    told = (hash(v) if isinstance(v, int | float | Decimal) else v for v in key_identity(key))
-    return f"{owner} {tuple(told)!r}"
+    before: tuple[int, ...] = ()  # of several files: the latest time in each one before each of their pieces
 
 
 def part_of(view: str, key: Sequence[Any], parts: int) -> int:
     """Return the part of a view record."""
-    return crc32(name_of(view, key).encode()) % parts
+    return number_of(view, key) % parts
+
+
+class Touched(Reader):
+    """Reads the rows of a base table: the part of the view record that each belongs to."""
+
+    def __init__(self, part: Callable[[Sequence[Any]], int], shape: Shape) -> None:
+        self.shape = shape
+        self.found = [np.zeros(0, np.int64)]
+        self._part: Compute = lambda row: part(shape.key_of(row))
+
+    def take(self, rows: Rows, owners: Integers | None) -> None:
+        """Ask once for each combination of values."""
+        where = rows.present.copy()
+        for keep in self.shape.keeps:
+            where[where] = rows.computed(keep.names, keep.of, where) > 0
+        column = np.full(rows.many, NONE)
+        column[where] = rows.computed(self.shape.key_columns, self._part, where)
+        self.found.append(column)
 
 
 class Parts:
@@ -65,6 +88,8 @@ class Parts:
         tables: Mapping[str, BaseTable],
     ) -> None:
         self.facts, self.meanings, self.definition, self.tables = facts, meanings, definition, tables
+        self.headers = () if plain(tables.values()) else facts.headers
+        """Of declared tables, where values are not in their types as they stand."""
         self._known: dict[tuple[str, Any], int] = {}
         self._shapes: list[tuple[str, Shape]] = []
         self._meanings: list[tuple[str, Meaning]] = []
@@ -88,28 +113,56 @@ class Parts:
         return self._known[name]
 
     def of_row(self, table: str, key: Sequence[Any], row: ev.Row | None) -> list[int]:
-        """Return the parts that an image touches."""
-        if row is None:
-            return []
+        """Return the parts that an image touches, by views of no shape."""
         found = set[int]()
-        for view, shape in self._shapes:
-            if shape.table == table and shape.kept(row):
-                found.add(self.of_record(view, shape.key_of(row)))
-        for view, meaning in self._meanings:
+        for view, meaning in self._meanings if row is not None else ():
             told = meaning.contribution((table, key_identity(key)), row)
             found.update(self.of_record(view, k) for k in told)
         return sorted(found)
 
+    def touching(self) -> dict[str, list[Touched]]:
+        """Return readers of the parts that images touch, by table."""
+        found: dict[str, list[Touched]] = {}
+        for view, shape in self._shapes:
+            found.setdefault(shape.table, []).append(Touched(partial(self.of_record, view), shape))
+        return found
 
-def judge_part(numbered: Iterable[tuple[int, Any]], part: int, parts: Parts, *, budget: int) -> list[Finding]:
+    @property
+    def shaped(self) -> bool:
+        """Say whether these readers tell all."""
+        return not self._meanings
+
+
+class Carried:
+    """What was carried to one part, and its order: by place, or, of several files, by time, file and place."""
+
+    def __init__(self, tables: Sequence[Arrow], facts: Facts) -> None:
+        self.tables = tables
+        at = np.concatenate([np.zeros(0, np.int64), *(whole_of(table, "at") for table in tables)])
+        latest = np.zeros(len(at), np.int64)
+        if facts.before:
+            latest = np.concatenate([latest[:0], *(whole_of(table, "latest") for table in tables)])
+            latest = np.maximum(latest, np.array(facts.before)[at >> PLACE_BITS])
+        order = np.lexsort((at, latest))
+        self.at = at[order]
+        self.numbers = np.empty(len(at), np.int64)
+        self.numbers[order] = np.arange(1, len(at) + 1)
+
+    def events(self, headers: Headers, numbers: Sequence[int] | None = None) -> Iterator[Any]:
+        """Yield the events of some numbers, or all, in order."""
+        wanted = self.numbers if numbers is None else np.array(numbers, np.int64)
+        found, before = dict[int, Any](), 0
+        for table in self.tables:
+            own = self.numbers[before : before + table.num_rows]
+            before += table.num_rows
+            rows = np.flatnonzero(np.isin(own, wanted))
+            found.update(zip(own[rows].tolist(), events_of(table.take(rows), headers), strict=True))
+        return (found[number] for number in sorted(found))
+
+
+def judge_part(tables: Sequence[Arrow], part: int, parts: Parts, *, budget: int) -> list[Finding]:
     """Judge the view records of one part; what holds is counted, what does not is named."""
-    facts = parts.facts
-    several = sorted(numbered, key=lambda item: item[0])
-    events = [*facts.headers, *(event for _, event in several), *facts.commits]
-    numbers = [*([0] * len(facts.headers)), *(number for number, _ in several), *([0] * len(facts.commits))]
-    if facts.rest is not None:
-        events.append(facts.rest)
-        numbers.append(several[-1][0] + 1 if several else 0)
+    carried = Carried(tables, parts.facts)
 
     def owned(view: str, key: Sequence[Any]) -> bool:
         return parts.of_record(view, key) == part
@@ -117,30 +170,38 @@ def judge_part(numbered: Iterable[tuple[int, Any]], part: int, parts: Parts, *, 
     def near(view: ViewRun) -> Meaning | None:
         return None if view.name in parts.beyond else parts.meanings(view)
 
-    found = None
-    if len(events) > LARGE and not facts.commits:
-        found = _in_bulk(events, owned, near, parts, budget=budget)
+    found = _in_bulk(carried, owned, near, parts, budget=budget)
     if found is None:
-        run = replay(events)
-        run.quiescent, run.has_base_log = facts.rest is not None, facts.has_base_log
-        run.written |= facts.written
-        found = judge(run, near, budget=budget, whole=False, owned=owned).findings
-    return folded(_renumbered(finding, numbers) for finding in _of_views_beyond(found, parts.beyond))
+        found = _exactly(carried, owned, near, parts, budget=budget)
+    return [
+        renumbered(finding, {event: carried.at.item(event - 1) for event in cited(finding)})
+        for finding in folded(_of_views_beyond(found, parts.beyond))
+    ]
+
+
+def _exactly(carried: Carried, owned: Owned, near: Meanings, parts: Parts, *, budget: int) -> list[Finding]:
+    facts = parts.facts
+    events = [*facts.headers, *carried.events(parts.headers), *facts.commits]
+    many = len(carried.at)
+    run = replay(events, [*([0] * len(facts.headers)), *range(1, many + 1), *([0] * len(facts.commits))])
+    run.rest, run.has_base_log = facts.rest, facts.has_base_log
+    run.written |= facts.written
+    return judge(run, near, budget=budget, whole=False, owned=owned).findings
 
 
 def _in_bulk(
-    events: list[Any],
-    owned: Callable[[str, Sequence[Any]], bool],
-    meanings: Meanings,
-    parts: Parts,
-    *,
-    budget: int,
+    carried: Carried, owned: Owned, near: Meanings, parts: Parts, *, budget: int
 ) -> list[Finding] | None:
-    bulk = bulk_of(parts.facts.headers, parts.definition, parts.tables, owned)
-    gathered = Gathered(bulk.readers)
+    facts = parts.facts
+    bulk = bulk_of(facts.headers, parts.definition, parts.tables, owned)
+    gathered = Gathered(bulk.readers, several=False)
+    gathered.headers = list(facts.headers)
+    gathered.rest = ENDLESS if facts.rest is not None else 0
     try:
-        gathered.take(events)
-        found = judge_large(gathered.columns(), bulk, lambda: events, meanings, budget=budget)
+        for table in carried.tables:
+            gather(gathered, table, parts.headers)
+        columns = gathered.columns(carried.numbers)
+        found = judge_large(columns, bulk, partial(carried.events, parts.headers), near, budget=budget)
     except NotColumnarError:
         return None
     return None if found is None else [f for f in found.findings if f.granularity == "record"]
@@ -154,14 +215,19 @@ def _of_views_beyond(findings: Iterable[Finding], beyond: set[str]) -> Iterable[
             yield finding
 
 
-def _renumbered(finding: Finding, numbers: Sequence[int]) -> Finding:
-    def of(event: int) -> int:
-        return numbers[event - 1] if 0 < event <= len(numbers) else event
+def cited(finding: Finding) -> list[int]:
+    """Return the events that a finding names."""
+    named = [] if finding.event is None else [finding.event]
+    return [event for event in (*named, *(finding.witness.events if finding.witness else ())) if event > 0]
 
+
+def renumbered(finding: Finding, numbers: Mapping[int, int]) -> Finding:
+    """Name its events by other numbers."""
     witness = finding.witness
     if witness is not None:
-        witness = replace(witness, events=tuple(map(of, witness.events)))
-    return replace(finding, event=None if finding.event is None else of(finding.event), witness=witness)
+        witness = replace(witness, events=tuple(numbers.get(event, event) for event in witness.events))
+    event = finding.event
+    return replace(finding, event=event if event is None else numbers.get(event, event), witness=witness)
 
 
 def folded(findings: Iterable[Finding]) -> list[Finding]:

@@ -139,13 +139,18 @@ class Run:
         default_factory=set
     )  # shown out of the order of write times, as the pipeline says
     processes: set[str] = field(default_factory=set)
-    quiescent: bool = False
+    rest: int | None = None  # when it came to rest, if no base update was under way later
     has_checkpoint: bool = False
     has_base_log: bool = False
     written: set[str] = field(default_factory=set)  # views whose test-and-sets are recorded
     events: int = 0
     first_time: int = 0
     last_time: int = 0
+
+    @property
+    def quiescent(self) -> bool:
+        """Say whether all that was written was propagated."""
+        return self.rest is not None
 
 
 def _view(run: Run, name: str) -> ViewRun:
@@ -177,6 +182,7 @@ class _Replayer:
 
     def _base_called(self, number: int, event: ev.BaseUpdateCalled) -> None:
         self.begun = self.run.has_base_log = True
+        self.run.rest = None
         error = self.errors.get(event.process, 0)
         self.base[event.process, event.operation] = (number, event, event.time - error)
 
@@ -184,6 +190,7 @@ class _Replayer:
         found = self.base.pop((event.process, event.operation), None)
         if found is None:
             return
+        self.run.rest = None
         outcome = OutcomeKind(event.outcome)
         if outcome in (OutcomeKind.APPLIED, OutcomeKind.UNKNOWN):
             error = self.errors.get(event.process, 0)
@@ -292,7 +299,7 @@ class _Replayer:
         self.run.void.add((event.table, key_identity(event.key)))
 
     def _quiescent(self, number: int, event: ev.Quiescent) -> None:
-        self.run.quiescent = True
+        self.run.rest = event.time + self.errors.get(event.process, 0)
 
     def close(self) -> None:
         """Turn the updates into time-lines; what was received or absorbed did happen, whatever its writer

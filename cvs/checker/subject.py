@@ -41,6 +41,7 @@ class Subject:
     final_uncertain: bool = False  # an unknown test-and-set could still have followed
     shown: bool = False  # every state was seen for certain, whatever their order
     ambiguous: bool = False  # whether unknown test-and-sets made some of the states is not known
+    sampled: bool = False  # there may have been states that nobody read
     gaps: bool = False  # of a partial view: states in which it was not kept are left out
     kept: bool = True  # ... and whether it was kept at the end
 
@@ -291,6 +292,18 @@ def staleness(subject: Subject, lattice: Lattice, cuts: Iterable[Cut], run: Run)
         behind_versions = max(behind_versions, len(missed))
         behind_time = max(behind_time, when - min(missed, default=when))
     return behind_versions, behind_time
+
+
+def mark_apart(states: list[State]) -> bool:
+    """Mark the reads that overlap no other: their order is certain."""
+    soonest, latest = ENDLESS, -ENDLESS
+    for state in reversed(states):
+        state.quiet = state.returned < soonest
+        soonest = min(soonest, state.called)
+    for state in states:
+        state.quiet = state.quiet and latest < state.called
+        latest = max(latest, state.returned)
+    return all(state.quiet for state in states)
 
 
 def mark_quiet(states: list[State]) -> bool:

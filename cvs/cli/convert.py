@@ -14,8 +14,9 @@ from cvs.cli.output import console, json_option, print_json
 from cvs.errors import HistoryError, SpecificationError
 from cvs.history import codec, merge, parquet, validate
 from cvs.history.checkpoint import rolled
-from cvs.history.events import RunStarted
+from cvs.history.events import BaseUpdateCalled, RunStarted
 from cvs.history.redact import redacted
+from cvs.model.cql_type import parse_type
 from cvs.model.definitions import definition_to_json
 from cvs.sidecar.recordings import history_of_recording, is_recording
 from cvs.suite.user_views import user_views
@@ -94,6 +95,14 @@ def _defined(history: validate.Checked, views_file: Path) -> validate.Checked:
     said = user_views(text_of(views_file))
     views = {view.name: definition_to_json(view.definition) for view in said.views}
     tables = tuple(map(definition_to_json, said.tables.values()))
+    columns = {view.name: {c: parse_type(kind) for c, kind in view.columns} for view in said.views}
+    keys = {view.name: view.definition.key for view in said.views}
+    if not any(
+        "." in name for name in _names(history.events)
+    ):  # it knows no keyspaces, as other systems do not
+        views = {_plain(name): {**_plainly(view), "name": _plain(name)} for name, view in views.items()}
+        tables = tuple({**table, "name": _plain(table["name"])} for table in tables)
+        columns, keys = ({_plain(name): each for name, each in of.items()} for of in (columns, keys))
 
     def header(event: Any) -> Any:
         if not isinstance(event, RunStarted):
@@ -109,9 +118,31 @@ def _defined(history: validate.Checked, views_file: Path) -> validate.Checked:
             event, views=tuple(views[name] for name in named or views), tables=tables
         )
 
-    found = validate.checked(codec.history_bytes(map(header, history.events)), history.file)
+    events = merge.typed_views(map(header, history.events), columns, keys)
+    found = validate.checked(codec.history_bytes(events), history.file)
     found.complaints[:0] = history.complaints
     return found
+
+
+def _names(events: Iterable[Any]) -> Iterable[str]:
+    for event in events:
+        if isinstance(event, RunStarted):
+            yield from (str(view.get("name")) for view in event.views)
+        elif isinstance(event, BaseUpdateCalled):
+            yield event.table
+
+
+def _plain(name: str) -> str:
+    return name.rsplit(".", 1)[-1]
+
+
+def _plainly(value: Any) -> Any:
+    """Name tables without their keyspace, wherever a definition does."""
+    if isinstance(value, dict):
+        return {
+            k: _plain(v) if k == "table" and isinstance(v, str) else _plainly(v) for k, v in value.items()
+        }
+    return [_plainly(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _files(path: Path) -> list[Path]:

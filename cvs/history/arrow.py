@@ -23,6 +23,8 @@ _OF_KIND: dict[type, tuple[str, ...]] = {
     ev.BaseUpdateReturned: ("operation", "outcome"),
     ev.TestAndSetCalled: ("operation", "view", "view_key", "expected", "new", "row", "absorbed"),
     ev.TestAndSetReturned: ("operation", "outcome", "returned"),
+    ev.ViewReadReturned: ("operation",),
+    ev.UpdateReceived: ("table", "key"),
 }
 _OF_HEADERS = ("run", "views", "tables", "settings", "format", "clock_error")
 COLUMNS = tuple(

@@ -68,6 +68,7 @@ class Columns:
     tables: tuple[str, ...]
     views: tuple[str, ...]
     kinds: Mapping[str, int]  # how many events of each kind
+    rest: int  # number of the last event that says that all was propagated, or 0
     events: int
     first_time: int
     last_time: int
@@ -88,6 +89,7 @@ class Gathered:
     kinds: dict[str, int] = field(default_factory=dict)
     parts: dict[str, list[Part]] = field(default_factory=dict)
     starts: list[int] = field(default_factory=list)  # events before each file
+    rest: int = 0  # of a part: whether the whole came to rest after all that the part has
     several: bool = True  # whether there may be several files, to be merged by time
     first_time: int | None = None
     last_time: int = 0
@@ -116,6 +118,8 @@ class Gathered:
         for kind, at, fields in kinds:
             tag = str(kind.__struct_config__.tag)
             self.kinds[tag] = self.kinds.get(tag, 0) + len(at)
+            if kind is ev.Quiescent:
+                self.put(kind, number=at + (self.events + 1))
             way = _WAYS.get(kind)
             if way is not None:
                 self.put(
@@ -167,14 +171,15 @@ class Gathered:
     def _write_answers(self, fields: Fields) -> Part:
         return {**self._answers(fields), "seen": fields.signatures("returned")}
 
-    def columns(self) -> Columns:
-        """Join calls with their returns."""
-        order = self._merged(self._together(ev.Event, "time")["time"])
+    def columns(self, numbers: Integers | None = None) -> Columns:
+        """Join calls with their returns; of a part of a history, `numbers` are those of its events in the whole."""
+        order = self._merged(self.times()) if numbers is None else np.append(0, numbers)
         errors = {start.process: start.clock_error for start in self.headers}
+        rests = self.together(ev.Quiescent, "number")["number"]
         widths = fill((errors.get(name, 0) for name in self.processes), len(self.processes))
 
         def joined(kinds: tuple[type, type], *own: str) -> Operations:
-            calls, answers = (self._together(kind, *_FIELDS[kind]) for kind in kinds)
+            calls, answers = (self.together(kind, *_FIELDS[kind]) for kind in kinds)
             return _joined(calls, answers, widths, order, own)
 
         return Columns(
@@ -184,16 +189,21 @@ class Gathered:
             bases=tuple(self.bases.known),
             updates=joined(_UPDATES, "version", "table"),
             writes=joined(_WRITES, "expected", "new", "view"),
-            lines=self._together(ev.Absorbed, "write", "base", "low", "high"),
+            lines=self.together(ev.Absorbed, "write", "base", "low", "high"),
             tables=tuple(self.tables),
             views=tuple(self.views),
             kinds=self.kinds,
+            rest=int((rests if order is None else order[rests]).max(initial=self.rest)),
             events=self.events,
             first_time=self.first_time or 0,
             last_time=self.last_time,
         )
 
-    def _together(self, kind: type, *names: str) -> Part:
+    def times(self) -> Integers:
+        """Return the time of each event, once."""
+        return self.together(ev.Event, "time")["time"]
+
+    def together(self, kind: type, *names: str) -> Part:
         """Make whole columns of the blocks; what they were made of is let go."""
         blocks = self.parts.pop(kind.__name__, [])
         empty = np.zeros(0, dtype=np.int64)

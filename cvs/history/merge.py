@@ -6,11 +6,13 @@ in the order in which the process saw things, whatever its clock did.
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
+from cvs.errors import CvsError
 from cvs.history import events as ev
 from cvs.history.validate import Checked, Complaint
 from cvs.model.cql_type import CqlType, parse_type
@@ -77,6 +79,17 @@ def _between(files: Sequence[Checked]) -> Iterator[Complaint]:
             first = first or event
 
 
+PLAIN = frozenset(
+    {"ascii", "text", "varchar", "boolean", "tinyint", "smallint", "int", "bigint", "varint", "counter"}
+)
+"""Types whose JSON is their value."""
+
+
+def plain(tables: Iterable[BaseTable]) -> bool:
+    """Say whether values of these tables are in their types as they stand in a history."""
+    return all(kind in PLAIN for table in tables for _, kind in table.columns)
+
+
 def typed(events: Iterable[ev.AnyEvent]) -> Iterator[ev.AnyEvent]:
     """Yield events with the values of base keys and rows in the types that the header's tables declare.
 
@@ -88,6 +101,48 @@ def typed(events: Iterable[ev.AnyEvent]) -> Iterator[ev.AnyEvent]:
             for definition in event.tables:
                 schema.take(table_from_json(definition))
         yield schema.typed(event) if schema.columns else event
+
+
+def typed_views(
+    events: Iterable[ev.AnyEvent],
+    columns: Mapping[str, Mapping[str, CqlType]],
+    keys: Mapping[str, Sequence[str]],
+) -> Iterator[ev.AnyEvent]:
+    """Yield events with texts in view keys and records in the types that the views' columns have."""
+    asked: dict[tuple[str, int], str] = {}
+
+    def key_of(view: str, key: ev.Key | None) -> ev.Key | None:
+        if key is None or len(key) != len(keys.get(view, ())):
+            return key
+        types = map(columns[view].get, keys[view])
+        return tuple(_as(kind, value) for kind, value in zip(types, key, strict=True))
+
+    def row_of(view: str, row: ev.Row | None) -> ev.Row | None:
+        types = columns.get(view, {})
+        return row and {name: _as(types.get(name), value) for name, value in row.items()}
+
+    for event in events:
+        changes: dict[str, object] = {}
+        if isinstance(event, ev.TestAndSetCalled | ev.ViewReadCalled):
+            changes["view_key"] = key_of(event.view, event.view_key)
+        if isinstance(event, ev.TestAndSetCalled):
+            changes["row"] = row_of(event.view, event.row)
+        if isinstance(event, ev.ViewReadCalled):
+            asked[event.process, event.operation] = event.view
+        if isinstance(event, ev.ViewReadReturned):
+            view = asked.get((event.process, event.operation), "")
+            changes["rows"] = tuple((key_of(view, key), row_of(view, row)) for key, row in event.rows)
+        if isinstance(event, ev.Checkpoint):
+            changes["views"] = tuple((v, key_of(v, k), s, row_of(v, r)) for v, k, s, r in event.views)
+        yield msgspec.structs.replace(event, **changes) if changes else event
+
+
+def _as(kind: CqlType | None, value: Any) -> Any:
+    """Return a text in its type; what is none of it stays what somebody saw."""
+    try:
+        return normal(kind, value) if kind is not None and isinstance(value, str) else value
+    except CvsError:
+        return value
 
 
 @dataclass(slots=True)

@@ -113,7 +113,7 @@ def events_of_rows(table: Arrow) -> Iterator[ev.AnyEvent]:
         kind = _FIELDS.get(row["event"] or "")
         if kind is None:
             raise HistoryError(f"no kind of event: {row['event']!r}", where=f"row {number}")
-        fields = {n: row[n] for n, required in kind.items() if required or row[n] is not None}
+        fields = {n: row.get(n) for n, required in kind.items() if required or row.get(n) is not None}
         try:
             line = {"event": row["event"]} | {name: _WAYS.get(name, _same)(v) for name, v in fields.items()}
             yield event_of(msgspec.json.encode(line))

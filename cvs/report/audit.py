@@ -17,6 +17,7 @@ from cvs.checker.search import linearizable
 from cvs.errors import SpecificationError
 from cvs.history.checkpoint import window as window_of
 from cvs.history.events import RunStarted
+from cvs.history.merge import plain
 from cvs.history.packing import NotColumnarError
 from cvs.model.definitions import table_from_json, view_from_json
 from cvs.model.views import BaseTable
@@ -25,10 +26,6 @@ from cvs.report.registers import Registers
 from cvs.report.summary import Document, known_level, summarize, summarize_foreign
 
 BUDGET = 200_000
-PLAIN = frozenset(
-    {"ascii", "text", "varchar", "boolean", "tinyint", "smallint", "int", "bigint", "varint", "counter"}
-)
-"""Types whose JSON is their value."""
 
 
 def audit(
@@ -106,15 +103,18 @@ def _in_bulk(sources: list[Source], budget: int) -> Judgement | None:
     headers = [header for source in sources for header in source.headers()]
     try:
         tables = {t.name: t for header in headers for t in map(table_from_json, header.tables)}
-        if not all(kind in PLAIN for table in tables.values() for _, kind in table.columns):
+        if not plain(tables.values()):
             return None  # their values may be written in other types than they are
         known = bulk_of(headers, view_from_json, tables)
         columns = columns_of(sources, known)
     except (NotColumnarError, SpecificationError):  # the strict reader says what is wrong, and where
         return None
 
-    def again() -> Iterable[Any]:
-        return sources[0].events() if len(sources) == 1 else loaded(sources).events
+    def again(numbers: list[int]) -> Iterable[Any]:
+        if len(sources) == 1:
+            return sources[0].chosen(numbers)
+        events = loaded(sources).events
+        return (events[number - 1] for number in numbers)
 
     return judge_large(columns, known, again, meanings_of(tables), budget=budget)
 

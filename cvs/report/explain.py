@@ -1,7 +1,10 @@
 """A finding in sentences. Facts come from the witness; only the wording here may change freely."""
 
 from collections.abc import Mapping
+from datetime import date, time
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 from cvs.checker.judge import Judged
 from cvs.checker.verdict import Finding, Verdict
@@ -43,7 +46,12 @@ def name_of(finding: Finding) -> str:
 
 def shown_key(key: tuple[Any, ...]) -> str:
     """Write a view key."""
-    return ", ".join(map(repr, key)) if key else "()"
+    return ", ".join(map(shown_scalar, key)) if key else "()"
+
+
+def shown_scalar(value: Any) -> str:
+    """Write a value of a column: numbers, dates and the like as they are, texts in quotes."""
+    return str(value) if isinstance(value, Decimal | date | time | UUID) else repr(value)
 
 
 def _adjective(name: str) -> str:
@@ -87,7 +95,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, frozenset):
         pairs = sorted(value, key=repr)
         if all(isinstance(p, tuple) and len(p) == 2 and isinstance(p[0], str) for p in pairs):
-            return "(" + ", ".join(f"{name}={inner!r}" for name, inner in pairs) + ")"
+            return "(" + ", ".join(f"{name}={shown_scalar(inner)}" for name, inner in pairs) + ")"
         if all(isinstance(p, tuple) and len(p) == 2 for p in pairs):
             return "{" + "; ".join(f"{shown_key(key)}: {_shown(row)}" for key, row in pairs) + "}"
     return repr(value)

@@ -8,7 +8,7 @@ from cvs.checker.classify import Judgement
 from cvs.checker.judge import Judged
 from cvs.checker.replay import ENDLESS, Attempt, Run
 from cvs.checker.verdict import Verdict
-from cvs.report.explain import explain, shown_key, shown_value
+from cvs.report.explain import explain, shown_key, shown_scalar, shown_value
 from cvs.report.skeleton import page
 from cvs.report.text import TITLES
 
@@ -181,7 +181,7 @@ def _frozen(row: dict[str, Any]) -> frozenset[tuple[str, str]]:
 def _row(row: dict[str, Any] | None) -> str:
     if row is None:
         return "no record"
-    text = ", ".join(f"{name}={value!r}" for name, value in row.items())
+    text = ", ".join(f"{name}={shown_scalar(value)}" for name, value in row.items())
     return text if len(text) <= 200 else f"{text[:199]}…"
 
 

@@ -1,180 +1,180 @@
-"""`cvs audit --engine spark`: one Spark job over a history of any size, no state in the driver but the verdict.
+"""`cvs audit --engine spark`: a history of any size judged by Spark's tasks, nothing in the driver but the verdict.
 
-    lines -> events, each with its number and the parts it belongs to        (Python, by file splits)
-    calls joined with their returns; base records with the parts they touch  (joins, sorted and spilled by the JVM)
-    part by part: the checker's own kernels over that part's events          (Python, one part at a time)
+    pieces of files -> tables of events, each to the part of its view record or to its base record  (`Router`)
+    base records, with all that happened to them, to the parts that they touch                 (`companions`)
+    part by part: in bulk, and exactly what that leaves over                                   (`judge_part`)
 
-What belongs together is decided by `checker/parts.py`, which also judges; here is only the moving of rows.
+What travels are Arrow tables, of Parquet's columns or of lines; an object becomes only what the exact judge must see.
 """
 
-import pickle
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-from pyspark.errors import PythonException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as f
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext, StorageLevel
+from pyspark.sql import SparkSession
 
-from cvs.checker.classify import Judgement, Meanings
+from cvs.checker.classify import Judgement
+from cvs.checker.companions import companions
 from cvs.checker.meaning import DefinitionMeaning, Meaning
-from cvs.checker.parts import Facts, Parts, judge_part, name_of, refused, together
+from cvs.checker.parts import PLACE_BITS, Facts, Parts, cited, judge_part, refused, renumbered, together
 from cvs.checker.replay import Run, ViewRun
 from cvs.checker.verdict import Finding
-from cvs.errors import CvsError, HistoryError, SpecificationError
+from cvs.errors import AssumptionError, HistoryError, SpecificationError
 from cvs.history import events as ev
 from cvs.history import parquet
-from cvs.history.codec import event_of, line_of
-from cvs.history.merge import typed
+from cvs.history.arrow import DICTIONARIES
+from cvs.history.carried import Arrow, gather, packed, tables_of
+from cvs.history.codec import event_of
+from cvs.history.columns import Gathered, Readers
+from cvs.history.router import BASE, WRITE, Operation, Router, Told, Whose
 from cvs.model.definitions import table_from_json, view_from_json
-from cvs.model.views import BaseTable
 
-EVENTS_A_PART = 200_000
+EVENTS_A_PART = 1_000_000
 """A part is held in memory while it is judged; one view record is never cut."""
 
-_ROUTED = (
-    "at struct<file:string,block:bigint,id:bigint>, role string, time bigint, process string, operation bigint, "
-    "base string, parts array<int>, lines array<struct<base:string,version:bigint>>, outcome string, line binary"
-)
-_ARROW = pa.schema(
-    [
-        (
-            "at",
-            pa.struct([("file", pa.string()), ("block", pa.int64()), ("id", pa.int64())]),
-        ),
-        ("role", pa.string()),
-        ("time", pa.int64()),
-        ("process", pa.string()),
-        ("operation", pa.int64()),
-        ("base", pa.string()),
-        ("parts", pa.list_(pa.int32())),
-        ("lines", pa.list_(pa.struct([("base", pa.string()), ("version", pa.int64())]))),
-        ("outcome", pa.string()),
-        ("line", pa.binary()),
-    ]
-)
-_ROLES: dict[type, str] = {
-    ev.TestAndSetCalled: "write",
-    ev.ViewReadCalled: "write",
-    ev.TestAndSetReturned: "answer",
-    ev.ViewReadReturned: "answer",
-    ev.BaseUpdateCalled: "base",
-    ev.BaseUpdateReturned: "answer",
-    ev.UpdateReceived: "received",
-    ev.EpochCommitted: "commit",
-    ev.Quiescent: "rest",
-    ev.RunStarted: "header",
-    ev.Checkpoint: "checkpoint",
-}
+_BATCHES = 4
+"""Of so many events as a part has: what one task reads, one batch at a time."""
+_LINE = 150  # bytes, about
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A piece of a file: some row groups, or the lines that begin in a range of bytes."""
+
+    number: int
+    file: Path
+    start: int
+    end: int
+    batch: int  # events, about, that are in hand at once
+    before: tuple["Split", ...] = ()  # the pieces before it in its file
+
+    def batches(self) -> Iterator[Arrow]:
+        """Read it."""
+        if self.file.suffix == ".parquet":
+            opened = pq.ParquetFile(self.file, read_dictionary=DICTIONARIES)
+            parquet.require_schema(pq.read_schema(self.file))
+            yield from opened.iter_batches(self.batch, row_groups=range(self.start, self.end))
+            return
+        with self.file.open("rb") as file:
+            file.seek(max(self.start - 1, 0))
+            if self.start:
+                file.readline()  # because the line before may begin in the piece before
+            while file.tell() < self.end:
+                whole = file.read(min(self.batch * _LINE, self.end - file.tell()))
+                yield _lines(
+                    whole if whole.endswith(b"\n") else whole + file.readline().rstrip(b"\n") + b"\n"
+                )
+
+    def latest(self, before: tuple[int, ...]) -> Any:
+        """Return of each event the latest time in its file until then."""
+        times = [np.full(1, before[self.number])]
+        for batch in self.batches():
+            whole = Gathered(Readers())
+            gather(whole, pa.Table.from_batches([batch]))
+            times.append(whole.times())
+        return np.maximum.accumulate(np.concatenate(times))[1:]
+
+
+def _lines(whole: bytes) -> Arrow:
+    ends = np.flatnonzero(np.frombuffer(whole, np.uint8) == ord("\n")) + 1
+    buffers = [None, pa.py_buffer(np.append(0, ends)), pa.py_buffer(whole)]
+    return pa.RecordBatch.from_arrays(
+        [pa.Array.from_buffers(pa.large_binary(), len(ends), buffers)], ["line"]
+    )
+
+
+def _splits(files: Iterable[Path], batch: int) -> tuple[list[Split], int]:
+    """Cut the files; return about how many events there are."""
+    piece = _BATCHES * batch
+    found: list[Split] = []
+    events = 0
+    for file in files:
+        if file.suffix == ".parquet":
+            groups = pq.ParquetFile(file).metadata
+            sizes = [groups.row_group(n).num_rows for n in range(groups.num_row_groups)]
+            events += sum(sizes)
+            whole = list(accumulate(sizes))
+            starts = [n for n in range(len(sizes)) if not n or whole[n] // piece > whole[n - 1] // piece]
+            end = len(sizes)
+        else:
+            end = file.stat().st_size
+            events += end // _LINE
+            starts = list(range(0, end, piece * _LINE))
+        own: list[Split] = []
+        for start, stop in zip(starts, [*starts[1:], end], strict=True):
+            own.append(Split(len(found) + len(own), file, start, stop, batch, tuple(own)))
+        found += own
+    return found, events
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a task needs, as plain data; the rest is made where it runs."""
+    """What tasks need, as plain data; the rest is made where it runs."""
 
     facts: Facts
     budget: int
-    arrow: bool
+    several: bool
 
     @cached_property
-    def tables(self) -> dict[str, BaseTable]:
-        """Return the declared base tables."""
-        return {t.name: t for h in self.facts.headers for t in map(table_from_json, h.tables)}
-
-    @cached_property
-    def meanings(self) -> Meanings:
-        """Return what the views mean, each compiled once."""
+    def parts(self) -> Parts:
+        """Return what knows the parts; what a view means is compiled once."""
+        tables = {t.name: t for h in self.facts.headers for t in map(table_from_json, h.tables)}
         known: dict[str, Meaning | None] = {}
 
         def meaning(view: ViewRun) -> Meaning | None:
             if view.name not in known:
                 defined = view.definition is not None and "relation" in view.definition
                 known[view.name] = (
-                    DefinitionMeaning(view_from_json(view.definition or {}), self.tables) if defined else None
+                    DefinitionMeaning(view_from_json(view.definition or {}), tables) if defined else None
                 )
             return known[view.name]
 
-        return meaning
+        return Parts(self.facts, meaning, view_from_json, tables)
 
-    @cached_property
-    def parts(self) -> Parts:
-        """Return what knows the parts."""
-        return Parts(self.facts, self.meanings, view_from_json, self.tables)
+    def route(self, split: Split) -> Iterator[tuple[int, tuple[int, Any]]]:
+        """Divide a piece; what it tells of the whole stands last."""
+        router = self._router(earlier=lambda missing: self._earlier(split, missing))
+        for batch in split.batches():
+            for side, part, kind, table in router.route(
+                batch, (split.number << PLACE_BITS) + router.told.events
+            ):
+                yield side, (part, (kind, table))
+        yield 0, (split.number, router.told)
 
-    def route(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Turn lines into routed events."""
-        for batch in batches:
-            places = batch.column("at").to_pylist()
-            yield pa.RecordBatch.from_pylist(
-                [self._routed(at, event) for at, event in zip(places, self._events(batch), strict=True)],
-                schema=_ARROW,
-            )
+    def _router(self, **options: Any) -> Router:
+        return Router(self.facts.parts, self.parts.headers, several=self.several, **options)
 
-    def _events(self, batch: pa.RecordBatch) -> Iterator[Any]:
-        if self.arrow:
-            yield from self._typed(parquet.events_of(batch.select(parquet.schema().names)))
-            return
-        for number, line in enumerate(batch.column("value").to_pylist(), 1):
-            try:
-                event = event_of(line)
-            except CvsError as mistake:
-                raise HistoryError(
-                    f"line {number} of a block: {mistake}",
-                    next_step="`cvs convert` lists every mistake with its line",
-                ) from None
-            yield from self._typed([event])
+    def _earlier(self, split: Split, missing: set[Operation]) -> Mapping[Operation, Whose]:
+        """Look for calls in the pieces before, the last one first."""
+        found: dict[Operation, Whose] = {}
+        for piece in reversed(split.before):
+            for batch in piece.batches():
+                found |= {o: whose for o, whose in self._router().calls(batch).items() if o in missing}
+            if len(found) == len(missing):
+                break
+        return found
 
-    def _typed(self, events: Iterable[Any]) -> Iterator[Any]:
-        if not self.tables:
-            yield from events
-            return
-        headers = len(self.facts.headers)
-        for number, event in enumerate(typed([*self.facts.headers, *events])):
-            if number >= headers:
-                yield event
+    def accompany(
+        self, carried: Iterable[tuple[int, tuple[str, bytes]]]
+    ) -> Iterator[tuple[int, tuple[str, bytes]]]:
+        """Send base records to the parts that they touch."""
+        for part, kind, table in companions(tables_of(each for _, each in carried), self.parts):
+            yield part, (kind, packed(table))
 
-    def _routed(self, at: Any, event: Any) -> dict[str, Any]:
-        row: dict[str, Any] = {"at": at, "role": _ROLES.get(type(event), "other"), "time": event.time}
-        row |= {"process": event.process, "operation": getattr(event, "operation", None)}
-        row |= {"outcome": getattr(event, "outcome", None), "line": line_of(event)}
-        if isinstance(event, ev.BaseUpdateCalled | ev.UpdateReceived):
-            row["base"] = name_of(event.table, event.key)
-        if isinstance(event, ev.BaseUpdateCalled):
-            row["parts"] = self.parts.of_row(event.table, event.key, event.row)
-        if isinstance(event, ev.ViewReadCalled) and event.view_key is None:
-            row["role"] = "whole"
-        elif isinstance(event, ev.TestAndSetCalled | ev.ViewReadCalled) and event.view_key is not None:
-            row["parts"] = [self.parts.of_record(event.view, event.view_key)]
-        if isinstance(event, ev.TestAndSetCalled):
-            row["lines"] = [
-                {"base": name_of(a.table, a.key), "version": a.to_version} for a in event.absorbed
-            ]
-            row["outcome"] = event.view
-        return row
-
-    def judge(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Judge the parts of a partition; rows come sorted by part, so one part is in hand at a time."""
-        rows = (row for batch in batches for row in batch.to_pylist())
-        for part, each in groupby(rows, key=lambda row: row["part"]):
-            found = judge_part(self._numbered(each), part, self.parts, budget=self.budget)
-            yield pa.RecordBatch.from_pydict({"found": [pickle.dumps(found)]})
-
-    def _numbered(self, rows: Iterable[dict[str, Any]]) -> Iterator[tuple[int, Any]]:
-        for row in rows:
-            event: Any = event_of(row["line"])
-            if row["version"] is not None:  # of a certificate elsewhere: this version did happen
-                event = ev.UpdateReceived(
-                    process=event.process, time=event.time, stream="", entry=0, table=event.table, key=event.key,
-                    version=row["version"],
-                )  # fmt: skip
-            yield row["number"], event
-            if row["answer"] is not None:
-                yield row["answered"], event_of(row["answer"])
+    def judge(self, part: int, carried: Iterable[tuple[int, tuple[str, bytes]]]) -> Iterator[list[Finding]]:
+        """Judge one part."""
+        yield judge_part(
+            list(tables_of(each for _, each in carried).values()), part, self.parts, budget=self.budget
+        )
 
 
 def audit(
@@ -188,41 +188,49 @@ def audit(
     """Judge a run; `progress` is told how many tasks are done, and how many are known."""
     files = [file for path in paths for file in _files(path)]
     try:
-        return _audited(session, files, budget, progress, events_a_part=events_a_part)
-    except PythonException as failure:
-        told = [line for line in str(failure).splitlines() if "HistoryError: " in line]
-        if not told:
-            raise
-        raise HistoryError(
-            told[-1].split("HistoryError: ", 1)[1],
-            next_step="`cvs convert` lists every mistake with its line",
-        ) from None
+        with _watched(session, progress):
+            return _audited(session, files, budget, events_a_part=events_a_part)
+    except Py4JJavaError as failure:
+        raise _told_by(failure) from None
+    except (pa.ArrowException, OSError) as damage:
+        raise HistoryError(f"damaged Parquet: {damage}", where=str(files[0])) from None
 
 
-def _audited(
-    session: SparkSession,
-    files: list[Path],
-    budget: int,
-    progress: Callable[[int, int], None],
-    *,
-    events_a_part: int,
-) -> Judgement:
-    arrow = files[0].suffix == ".parquet"
-    if any((file.suffix == ".parquet") is not arrow for file in files):
-        raise SpecificationError("a run is either all lines or all Parquet", next_step="cvs convert")
-    with _watched(session, progress):
-        lines = _lines(session, files, arrow=arrow)
-        headers = _headers(files, arrow=arrow)
-        parts = max(session.sparkContext.defaultParallelism, lines.count() // events_a_part + 1)
-        session.conf.set("spark.sql.shuffle.partitions", str(parts))
-        routed = _mapped(lines, Task(Facts(headers=headers, parts=parts), budget, arrow).route, _ROUTED)
-        routed = routed.persist()
-        try:
-            facts, run = _facts(routed, headers, parts)
-            found = _judged(_numbered(routed), Task(facts, budget, arrow), parts)
-        finally:
-            routed.unpersist()
-    return together(found, run)
+def _told_by(failure: Exception) -> Exception:
+    """Return the mistake in the history that a task met; anything else is ours."""
+    for kind in (HistoryError, AssumptionError):
+        for line in str(failure).splitlines():
+            if line.startswith(f"{kind.__module__}.{kind.__name__}: "):
+                return kind(
+                    line.split(": ", 1)[1], next_step="" if ";" in line else "cvs audit RUN --engine local"
+                )
+    return failure
+
+
+def _audited(session: SparkSession, files: list[Path], budget: int, *, events_a_part: int) -> Judgement:
+    context = session.sparkContext
+    splits, events = _splits(files, events_a_part)
+    parts = max(context.defaultParallelism, events // events_a_part + 1)
+    several = len(files) > 1
+    task = Task(Facts(headers=_headers(files), parts=parts), budget, several)
+    routed = context.parallelize(splits, len(splits)).flatMap(task.route).persist(StorageLevel.DISK_ONLY)
+    try:
+        told = dict(routed.filter(lambda item: item[0] == 0).values().collect())
+        task, run = _known(task, [told[split.number] for split in splits])
+        if several:
+            task = replace(task, facts=replace(task.facts, before=_times_before(splits, told)))
+        of_side = {
+            side: routed.filter(lambda item, side=side: item[0] == side).values() for side in (BASE, WRITE)
+        }
+        bases = of_side[BASE].partitionBy(parts, int).mapPartitions(task.accompany)
+        both = bases.union(of_side[WRITE]).partitionBy(parts, int)
+        found = both.mapPartitionsWithIndex(task.judge).collect()
+    finally:
+        routed.unpersist()
+    judgement = together(found, run)
+    numbers = _numbers(context, splits, told, task.facts.before, judgement.findings)
+    judgement.findings = [renumbered(finding, numbers) for finding in judgement.findings]
+    return judgement
 
 
 def _files(path: Path) -> list[Path]:
@@ -235,25 +243,11 @@ def _files(path: Path) -> list[Path]:
     return [path]
 
 
-def _mapped(frame: DataFrame, function: Any, schema: str) -> DataFrame:
-    return frame.mapInArrow(function, schema)
-
-
-def _lines(session: SparkSession, files: list[Path], *, arrow: bool) -> DataFrame:
-    names = [str(file.absolute()) for file in files]
-    frame = session.read.parquet(*names) if arrow else session.read.text(names).where("value != ''")
-    at = (
-        "struct(_metadata.file_path AS file, _metadata.file_block_start AS block, "
-        "monotonically_increasing_id() AS id) AS at"
-    )
-    return frame.selectExpr(at, *([f"`{name}`" for name in frame.columns]))
-
-
-def _headers(files: list[Path], *, arrow: bool) -> tuple[ev.RunStarted, ...]:
+def _headers(files: list[Path]) -> tuple[ev.RunStarted, ...]:
     """Read the first lines of each file: every process begins with its header."""
     found: list[ev.RunStarted] = []
     for file in files:
-        for event in _first(file, arrow=arrow):
+        for event in _first(file):
             if not isinstance(event, ev.RunStarted):
                 break
             found.append(event)
@@ -262,10 +256,8 @@ def _headers(files: list[Path], *, arrow: bool) -> tuple[ev.RunStarted, ...]:
     return tuple(found)
 
 
-def _first(file: Path, *, arrow: bool) -> Iterator[Any]:
-    if arrow:
-        import pyarrow.parquet as pq
-
+def _first(file: Path) -> Iterator[Any]:
+    if file.suffix == ".parquet":
         for batch in pq.ParquetFile(file).iter_batches(batch_size=64):
             yield from parquet.events_of(batch)
         return
@@ -277,101 +269,69 @@ def _first(file: Path, *, arrow: bool) -> Iterator[Any]:
         yield from map(event_of, opened)
 
 
-def _facts(routed: DataFrame, headers: tuple[ev.RunStarted, ...], parts: int) -> tuple[Facts, Run]:
-    counted = {row["role"]: row["count"] for row in routed.groupBy("role").count().collect()}
-    refused(counted)
-    twins = routed.where("operation IS NOT NULL").groupBy("process", "operation", f.expr("role = 'answer'"))
-    if twins.count().where("count > 1").limit(1).count():
-        raise HistoryError("operations are called or returned twice", next_step="cvs convert RUN lists them")
-    sizes = routed.agg(
-        f.min("time").alias("first"), f.max("time").alias("last"), f.collect_set("process").alias("processes")
-    ).first()
-    assert sizes is not None
-    few = routed.where("role IN ('commit', 'rest')").orderBy("time", "at").select("line").collect()
-    marks = [event_of(bytes(row["line"])) for row in few]
-    views = {str(v.get("name", "")): v for h in headers for v in h.views}
-    written = routed.where("role = 'write' AND lines IS NOT NULL").select("outcome").distinct().collect()
-    facts = Facts(
-        headers=headers,
-        commits=tuple(
-            ev.EpochCommitted(
-                process=m.process, time=m.time, pipeline=m.pipeline, incarnation=m.incarnation, epoch=m.epoch
-            )
-            for m in marks
-            if isinstance(m, ev.EpochCommitted)
-        ),
-        rest=next((m for m in reversed(marks) if isinstance(m, ev.Quiescent)), None),
-        has_base_log=bool(counted.get("base")),
-        written=frozenset(row["outcome"] for row in written),
-        parts=parts,
+def _known(task: Task, told: list[Told]) -> tuple[Task, Run]:
+    """Put together what the pieces told of the whole."""
+    whole = Told()
+    for each in told:
+        whole.add(each)
+    refused(whole.kinds)
+    facts = replace(
+        task.facts,
+        headers=tuple(whole.headers),
+        commits=tuple(whole.commits),
+        rest=whole.rest if whole.rested > whole.updated else None,
+        has_base_log=bool(whole.kinds.get("base_update_called")),
+        written=frozenset(whole.views),
     )
+    views = {str(v.get("name", "")): v for h in facts.headers for v in h.views}
     run = Run(
-        name=headers[0].run, tables=headers[0].tables, processes=set(sizes["processes"]),
+        name=facts.headers[0].run, tables=facts.headers[0].tables, processes=whole.processes,
         views={name: ViewRun(name=name, definition=v) for name, v in views.items()},
-        quiescent=facts.rest is not None, has_base_log=facts.has_base_log, events=sum(counted.values()),
-        first_time=sizes["first"], last_time=sizes["last"],
+        rest=facts.rest, has_base_log=facts.has_base_log, events=whole.events,
+        first_time=whole.first_time or 0, last_time=whole.last_time,
     )  # fmt: skip
-    return facts, run
+    return replace(task, facts=facts), run
 
 
-def _numbered(routed: DataFrame) -> DataFrame:
-    """Give every event its number in the history: by the blocks of its file, or by time if there are several."""
-    blocks = (
-        routed.groupBy("at.file", "at.block")
-        .agg(f.count("*").alias("many"), f.min("at.id").alias("least"))
-        .orderBy("file", "block")
-        .collect()
-    )
-    if len({block["file"] for block in blocks}) > 1:
-        return routed.withColumn(
-            "number", f.expr("row_number() OVER (ORDER BY time, at.file, at.block, at.id)").cast("bigint")
-        )
-    before, starts = 1, {}
-    for block in blocks:
-        starts[block["block"]] = before - block["least"]
-        before += block["many"]
-    offsets = f.create_map(*(f.lit(v).cast("bigint") for pair in starts.items() for v in pair))
-    return routed.withColumn("number", f.col("at.id") + offsets[f.col("at.block")])
+def _times_before(splits: list[Split], told: Mapping[int, Told]) -> tuple[int, ...]:
+    """Return the latest time in each file before each piece of it."""
+    return tuple(max((told[e.number].last_time for e in s.before), default=-(1 << 62)) for s in splits)
 
 
-def _judged(routed: DataFrame, task: Task, parts: int) -> list[list[Finding]]:
-    answers = routed.where("role = 'answer'").selectExpr(
-        "process", "operation", "number AS answered", "line AS answer", "outcome AS said"
+def _numbers(
+    context: SparkContext,
+    splits: list[Split],
+    told: Mapping[int, Told],
+    before: tuple[int, ...],
+    findings: list[Finding],
+) -> dict[int, int]:
+    """Return the numbers in the history of the events that findings name by their places."""
+    places = np.unique(np.array([event for finding in findings for event in cited(finding)], np.int64))
+    if not before:
+        starts = np.cumsum([0, *(told[split.number].events for split in splits)])
+        numbers = starts[places >> PLACE_BITS] + (places & (1 << PLACE_BITS) - 1) + 1
+        return dict(zip(places.tolist(), numbers.tolist(), strict=True))
+    if not len(places):
+        return {}
+
+    def own(split: Split) -> Any:
+        return places[places >> PLACE_BITS == split.number]
+
+    pieces = context.parallelize(splits, len(splits))
+    mine = pieces.filter(lambda split: len(own(split)) > 0)
+    latest = np.concatenate(
+        mine.map(lambda split: split.latest(before)[own(split) - (split.number << PLACE_BITS)]).collect()
     )
-    calls = routed.where("role IN ('write', 'base')").join(answers, ["process", "operation"], "left")
-    columns: list[Column | str] = ["part", "number", "line", "answered", "answer", "version"]
-    nothing = f.lit(None).cast("bigint").alias("version")
-    writes = calls.where("role = 'write'").withColumn("part", f.expr("parts[0]"))
-    lines = writes.where("lines IS NOT NULL").select("part", f.explode("lines").alias("held"), "number")
-    bases = calls.where("role = 'base'")
-    touched = (
-        bases.select("base", f.explode("parts").alias("part"))
-        .union(lines.selectExpr("held.base", "part"))
-        .distinct()
+    counts = pieces.map(lambda split: _earlier_than(split, split.latest(before), latest, places)).reduce(
+        np.add
     )
-    received = routed.where("role = 'received'").selectExpr(
-        "base", "number", "line", "CAST(NULL AS BIGINT) AS answered", "CAST(NULL AS BINARY) AS answer",
-        "CAST(NULL AS BIGINT) AS version",
-    )  # fmt: skip
-    unsure = (
-        bases.where("said IS NULL OR said = 'unknown'").groupBy("base").agg(f.first("line").alias("line"))
-    )
-    happened = lines.selectExpr("held.base", "held.version", "number").join(unsure, "base")
-    told = happened.selectExpr(
-        "base",
-        "number",
-        "line",
-        "CAST(NULL AS BIGINT) AS answered",
-        "CAST(NULL AS BINARY) AS answer",
-        "version",
-    )
-    companions = (
-        bases.select("base", "number", "line", "answered", "answer", nothing).union(received).union(told)
-    ).join(touched, "base")
-    everything = writes.withColumn("version", nothing).select(*columns).union(companions.select(*columns))
-    grouped = everything.repartition(parts, "part").sortWithinPartitions("part", "number")
-    found = _mapped(grouped, task.judge, "found binary")
-    return [pickle.loads(row["found"]) for row in found.collect()]  # noqa: S301 -- our own tasks wrote it
+    return dict(zip(places.tolist(), (counts + 1).tolist(), strict=True))
+
+
+def _earlier_than(split: Split, times: Any, latest: Any, places: Any) -> Any:
+    """Count the events of a piece that stand before each of some events."""
+    least, most = (np.searchsorted(times, latest, side=side) for side in ("left", "right"))
+    return np.clip(places - (split.number << PLACE_BITS), least, most)
 
 
 class _watched:  # noqa: N801 -- because it is used as a statement

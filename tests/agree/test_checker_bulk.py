@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from cvs.checker.bulk import accept_events, bulk_of
-from cvs.checker.classify import judge
+from cvs.checker.classify import Judgement, judge
 from cvs.checker.large import judge_large
 from cvs.checker.meaning import DefinitionMeaning
 from cvs.checker.replay import replay
@@ -99,6 +99,21 @@ def test_certified_sums_and_counts_without_damage_are_accepted() -> None:
             assert not found.others or name == "sum", (name, found.others)
 
 
+def large_of(events: list[Any], name: str) -> Judgement | None:
+    """Judge a run as a large one."""
+    meaning = DefinitionMeaning(VIEWS[name])
+    bulk = bulk_of([e for e in events if isinstance(e, ev.RunStarted)], view_from_json, {})
+    gathered = Gathered(bulk.readers)
+    gathered.take(events)
+    return judge_large(
+        gathered.columns(),
+        bulk,
+        lambda numbers: [events[n - 1] for n in numbers],
+        lambda _, meaning=meaning: meaning,
+        budget=100_000,
+    )
+
+
 @pytest.mark.slow
 def test_large_and_exact_judgements_say_the_same() -> None:
     chance = random.Random(9)
@@ -107,19 +122,10 @@ def test_large_and_exact_judgements_say_the_same() -> None:
         events = certified(chance, "sum", moves=number % 2 == 0)
         if number % 4 == 3:
             events = damaged(chance, events)
-        meaning = DefinitionMeaning(VIEWS["sum"])
-        bulk = bulk_of([e for e in events if isinstance(e, ev.RunStarted)], view_from_json, {})
-        gathered = Gathered(bulk.readers)
-        gathered.take(events)
-        large = judge_large(
-            gathered.columns(),
-            bulk,
-            lambda events=events: events,
-            lambda _, meaning=meaning: meaning,
-            budget=100_000,
-        )
+        large = large_of(events, "sum")
         if large is None:
             continue
+        meaning = DefinitionMeaning(VIEWS["sum"])
         exact = judge(replay(events), lambda _, meaning=meaning: meaning)
         assert str(large.level("record")) == str(exact.level("record")), events
         proved, refuted = large.level("view").proved, exact.level("view").not_refuted
@@ -127,3 +133,42 @@ def test_large_and_exact_judgements_say_the_same() -> None:
         assert order.index(proved) <= order.index(refuted), events
         compared += 1
     assert compared > 50
+
+
+def test_a_view_record_that_nobody_ever_wrote_is_missed_by_no_path() -> None:
+    chance = random.Random(10)
+    refuted = 0
+    for _ in range(30):
+        events = certified(chance, "sum", moves=True, steps=10)
+        lost = chance.choice([e for e in events if isinstance(e, ev.TestAndSetCalled)]).view_key
+        mine = {e.operation for e in events if isinstance(e, ev.TestAndSetCalled) and e.view_key == lost}
+        events = [
+            e
+            for e in events
+            if not (isinstance(e, ev.TestAndSetCalled | ev.TestAndSetReturned) and e.operation in mine)
+        ]
+        large = large_of(events, "sum")
+        meaning = DefinitionMeaning(VIEWS["sum"])
+        exact = judge(replay(events), lambda _, meaning=meaning: meaning)
+        if large is not None:
+            assert str(large.level("record")) == str(exact.level("record")), events
+            refuted += large.level("record").not_refuted == "not converged"
+    assert refuted > 5
+
+
+def test_a_rest_ends_with_the_next_base_update() -> None:
+    """What was written after the last rest need not have been propagated: no path holds it against the run."""
+    chance = random.Random(11)
+    for number in range(20):
+        run = certified(chance, "sum", steps=6)
+        late = Recorder()
+        late.time, late.operation = run[-1].time, 1_000 + number
+        late.events = run
+        late.base("late", {"k": "late", "x": 0, "y": 1})
+        exact = judge(replay(run), lambda _: DefinitionMeaning(VIEWS["sum"]))
+        assert large_of(run, "sum") is None
+        assert {f.verdict for f in exact.of("converged", "record")} == {Verdict.UNDECIDED}
+        assert not [f for f in exact.findings if f.verdict is Verdict.VIOLATED]
+        again = late.rest()
+        exact = judge(replay(again), lambda _: DefinitionMeaning(VIEWS["sum"]))
+        assert Verdict.VIOLATED in {f.verdict for f in exact.of("converged", "record")}

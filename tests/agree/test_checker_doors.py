@@ -37,7 +37,9 @@ def through(door: str, events: list[Any], meaning: DefinitionMeaning) -> list[st
         columns = gathered.columns()
     except NotColumnarError:
         return None
-    found = judge_large(columns, bulk, lambda: events, lambda _: meaning, budget=20_000)
+    found = judge_large(
+        columns, bulk, lambda numbers: [events[n - 1] for n in numbers], lambda _: meaning, budget=20_000
+    )
     return None if found is None else sorted(map(repr, found.findings))
 
 

@@ -89,7 +89,7 @@ DECIDERS = {
 
 def timelines(chance: random.Random) -> Run:
     """Three or four base records in two tables, each of a few versions, some of them deletions."""
-    run = Run(has_base_log=True, quiescent=True)
+    run = Run(has_base_log=True, rest=0)
     for table, keys in (("r", chance.randint(1, 3)), ("s", chance.randint(1, 2))):
         for key in range(keys):
             rows: list[Any] = [None]

@@ -5,53 +5,56 @@ from collections import Counter
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from cvs.checker.classify import Judgement, judge
+from cvs.checker.companions import companions
 from cvs.checker.meaning import DefinitionMeaning
-from cvs.checker.parts import Facts, Parts, folded, judge_part, part_of, together
+from cvs.checker.parts import Facts, Parts, cited, folded, judge_part, part_of, renumbered, together
 from cvs.checker.replay import replay
 from cvs.checker.verdict import LEVELS, Verdict
 from cvs.history import events as ev
+from cvs.history.carried import packed, tables_of
+from cvs.history.codec import line_of
+from cvs.history.parquet import batches_of
+from cvs.history.router import BASE, Router
 from cvs.model.definitions import view_from_json
-from cvs.model.identity import key_identity
 from tests.agree.test_checker_bulk import certified, damaged
 from tests.stories.views import VIEWS
 
 
-def split(events: list[Any], router: Parts, facts: Facts) -> dict[int, list[tuple[int, Any]]]:
-    """Route by hand what the engine routes by joins."""
-    parts: dict[int, list[tuple[int, Any]]] = {n: [] for n in range(facts.parts)}
-    touched: dict[Any, set[int]] = {}
-    pairs: dict[tuple[str, int], set[int]] = {}
-    for event in events:
-        if isinstance(event, ev.BaseUpdateCalled):
-            at = touched.setdefault((event.table, key_identity(event.key)), set())
-            at.update(router.of_row(event.table, event.key, event.row))
-        if isinstance(event, ev.TestAndSetCalled):
-            part = router.of_record(event.view, event.view_key)
-            pairs[event.process, event.operation] = {part}
-            for line in event.absorbed:
-                touched.setdefault((line.table, key_identity(line.key)), set()).add(part)
-    for event in events:
-        if isinstance(event, ev.BaseUpdateCalled):
-            pairs[event.process, event.operation] = touched[event.table, key_identity(event.key)]
-    for number, event in enumerate(events, 1):
-        if not isinstance(event, ev.RunStarted | ev.Quiescent):
-            for part in pairs.get((event.process, event.operation), ()):
-                parts[part].append((number, event))
-    return parts
+def carried(events: list[Any], task: Facts, parts: Parts, *, lines: bool, batch: int) -> dict[int, list[Any]]:
+    """Divide a history as the engine does, in batches, without the engine."""
+    (whole,) = batches_of(events)
+    if lines:
+        column = pa.array([line_of(event) + b"\n" for event in events], pa.large_binary())
+        whole = pa.RecordBatch.from_arrays([column], ["line"])
+    router = Router(task.parts)
+    of_part: dict[int, list[Any]] = {n: [] for n in range(task.parts)}
+    of_base: dict[int, list[Any]] = {n: [] for n in range(task.parts)}
+    for first in range(0, len(events), batch):
+        for side, to, kind, table in router.route(whole.slice(first, batch), first):
+            (of_base if side == BASE else of_part)[to].append((kind, table))
+    assert router.told.events == len(events)
+    for each in of_base.values():
+        for to, kind, table in companions(tables_of(each), parts):
+            of_part[to].append((kind, packed(table)))
+    return of_part
 
 
-def in_parts(events: list[Any], name: str, parts: int) -> Judgement:
+def in_parts(events: list[Any], name: str, parts: int, *, lines: bool, batch: int) -> Judgement:
     meaning = DefinitionMeaning(VIEWS[name])
     headers = tuple(e for e in events if isinstance(e, ev.RunStarted))
-    facts = Facts(headers=headers, rest=events[-1], has_base_log=True, written=frozenset("v"), parts=parts)
-    router = Parts(facts, lambda _: meaning, view_from_json, {})
+    facts = Facts(
+        headers=headers, rest=events[-1].time, has_base_log=True, written=frozenset("v"), parts=parts
+    )
+    knows = Parts(facts, lambda _: meaning, view_from_json, {})
     found = [
-        judge_part(each, part, router, budget=100_000) for part, each in split(events, router, facts).items()
+        judge_part(list(tables_of(each).values()), part, knows, budget=100_000)
+        for part, each in carried(events, facts, knows, lines=lines, batch=batch).items()
     ]
-    run = replay(events)
-    return together(found, run)
+    numbered = [[renumbered(f, {n: n + 1 for n in cited(f)}) for f in each] for each in found]
+    return together(numbered, replay(events))
 
 
 def said(judgement: Judgement, granularity: str = "record") -> Counter[Any]:
@@ -75,7 +78,9 @@ def test_each_record_is_judged_in_its_part_as_in_the_whole() -> None:
             events = _unknown(chance, events)
         meaning = DefinitionMeaning(VIEWS[name])
         whole = judge(replay(events), lambda _, meaning=meaning: meaning)
-        found = in_parts(events, name, parts=chance.randint(1, 4))
+        found = in_parts(
+            events, name, parts=chance.randint(1, 4), lines=number % 2 == 0, batch=chance.randint(1, 40)
+        )
         assert said(found) == said(whole), events
         for level in LEVELS:
             ours, theirs = (j.of(level, "view")[0].verdict for j in (found, whole))

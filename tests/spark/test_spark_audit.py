@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import msgspec
 import pyarrow.parquet as pq
@@ -16,7 +17,9 @@ from cvs.checker.verdict import LEVELS, Finding, Verdict
 from cvs.errors import HistoryError
 from cvs.history import events as ev
 from cvs.history.codec import history_bytes
+from cvs.history.merge import merged
 from cvs.history.parquet import batches_of, schema
+from cvs.history.validate import Checked
 from cvs.model.definitions import definition_to_json
 from cvs.report.audit import judge_events
 from cvs.report.summary import summarize
@@ -54,12 +57,12 @@ def many(chance: random.Random, runs: int) -> list[Any]:
     assert "'r'" in text
     defined = tuple(msgspec.convert(_renamed(v, n), dict[str, Any]) for n, v in enumerate(views))
     headers = [
-        ev.RunStarted(process=f"{p}{n}", time=0, run="many", views=defined)
+        ev.RunStarted(process=f"{p}.{n}", time=0, run="many", views=defined)
         for n in range(runs)
         for p in ("w", "m", "m2")
     ]
     events.sort(key=lambda event: event.time)
-    return [*headers, *events, ev.Quiescent(process="w0", time=events[-1].time + 1)]
+    return [*headers, *events, ev.Quiescent(process="w.0", time=events[-1].time + 1)]
 
 
 def _unanswered(event: ev.BaseUpdateReturned) -> ev.BaseUpdateReturned:
@@ -76,7 +79,7 @@ def _renamed(value: Any, number: int) -> Any:
 
 
 def _moved(event: Any, number: int) -> Any:
-    changes: dict[str, Any] = {"process": f"{event.process}{number}"}
+    changes: dict[str, Any] = {"process": f"{event.process}.{number}"}
     if isinstance(event, ev.BaseUpdateCalled):
         changes["table"] = f"r{number}"
     if isinstance(event, ev.TestAndSetCalled):
@@ -94,13 +97,20 @@ def said(findings: list[Finding]) -> Counter[Any]:
 
 def test_the_verdicts_are_those_of_the_local_engine(session: SparkSession, tmp_path: Path) -> None:
     events = many(random.Random(5), runs=60)
-    local = judge_events(events)
-    lines, table = tmp_path / "run.ndjson", tmp_path / "run.parquet"
+    lines, table, apart = tmp_path / "run.ndjson", tmp_path / "run.parquet", tmp_path / "apart"
     lines.write_bytes(history_bytes(events))
     with pq.ParquetWriter(table, schema()) as writer:
         for batch in batches_of(events):
-            writer.write_batch(batch)
-    for path in (lines, table):
+            writer.write_batch(batch, row_group_size=500)
+    apart.mkdir()
+    several = []
+    for number in range(3):
+        mine = [event for event in events if crc32(event.process.encode()) % 3 == number]
+        (apart / f"{number}.ndjson").write_bytes(history_bytes(mine))
+        several.append(Checked(file=str(number), events=mine, lines=list(range(len(mine)))))
+    in_time, _ = merged(several)
+    for path, whole in ((lines, events), (table, events), (apart, in_time)):
+        local = judge_events(whole)
         found = engine.audit(session, [path], budget=100_000, events_a_part=400)
         assert said(found.findings) == said(local.findings), path
         assert found.run.events == len(events)

@@ -75,7 +75,7 @@ function draw() {
   g.restore(); axis(g); strip();
 }
 function short(text, n) { return text.length > n ? text.slice(0, n - 1) + "…" : text; }
-function time(t) { if (D.unit) return D.unit + " " + Math.round(t).toLocaleString(); const s = (t - D.from) / 1e9; return s >= 1 ? s.toFixed(3) + " s" : s >= 1e-3 ? (s * 1e3).toFixed(2) + " ms" : (s * 1e6).toFixed(2) + " µs"; }
+function time(t) { if (D.unit) return D.unit + " " + Math.round(t).toLocaleString(); const s = (t - D.from) / 1e9; return s >= 1 ? s.toFixed(3) + " s" : s >= 1e-3 ? (s * 1e3).toFixed(2) + " ms" : s >= 1e-6 ? (s * 1e6).toFixed(2) + " µs" : Math.round(t - D.from) + " ns"; }
 function axis(g) {
   g.fillStyle = css("--paper"); g.fillRect(0, 0, GUTTER + inner() + 14, TOP - 4); g.fillStyle = css("--soft"); g.font = "11px system-ui, sans-serif";
   for (let i = 0; i < 6; i++) { const f = view[0] + (view[1] - view[0]) * i / 6; g.fillText(time(D.from + f * span), GUTTER + inner() * i / 6, 9); }
@@ -96,7 +96,7 @@ function strip() {
 function panel(e) {
   const p = $("panel"); p.replaceChildren();
   if (!e) {
-    p.append(el("h2", D.violations.length ? D.violations.length + " violations" : "Nothing is violated"));
+    p.append(el("h2", D.violations.length ? D.violations.length + (D.violations.length > 1 ? " violations" : " violation") : "Nothing is violated"));
     for (const v of D.violations.slice(0, 60)) { if (v.event) { const a = el("a", v.sentence); a.href = "#e" + v.event; p.append(a); } else p.append(el("p", v.sentence, "why")); }
     if (D.undecided.length) { p.append(el("h3", "Undecided")); for (const s of D.undecided.slice(0, 20)) p.append(el("p", s)); }
     return;

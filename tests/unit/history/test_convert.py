@@ -77,6 +77,32 @@ def test_views_known_by_name_get_their_meaning_from_sql(
     assert run(["audit", str(target), "--expect", "complete"]) == code
 
 
+BY_HAND = """
+{"event":"run_started","process":"app","time":0,"run":"mine","views":[{"name":"by_region"}]}
+{"event":"base_update_called","process":"app","time":2,"operation":1,"table":"orders","key":[8],"version":1,"row":{"id":8,"region":"EU","price":"1.10"}}
+{"event":"base_update_returned","process":"app","time":3,"operation":1,"outcome":"applied"}
+{"event":"quiescent","process":"app","time":7}
+{"event":"view_read_called","process":"app","time":8,"operation":3,"view":"by_region","view_key":["EU"]}
+{"event":"view_read_returned","process":"app","time":9,"operation":3,"rows":[[["EU"],{"region":"EU","total":"1.1"}]]}
+"""
+PRICES = """
+CREATE TABLE shop.orders (id int PRIMARY KEY, region text, price decimal);
+CREATE MATERIALIZED VIEW shop.by_region AS SELECT region, SUM(price) AS total FROM shop.orders GROUP BY region;
+"""
+
+
+@pytest.mark.parametrize(("total", "code"), [("1.1", ExitCode.MET), ("1.2", ExitCode.VIOLATED)])
+def test_a_history_by_hand_needs_no_keyspace_and_writes_numbers_as_text(
+    tmp_path: Path, total: str, code: ExitCode
+) -> None:
+    """What a person writes of a decimal is compared as a decimal, in view records as in base rows."""
+    mine, views, target = tmp_path / "mine.ndjson", tmp_path / "views.sql", tmp_path / "run.ndjson"
+    mine.write_text(BY_HAND.strip().replace('"1.1"', f'"{total}"') + "\n")
+    views.write_text(PRICES)
+    assert run(["convert", str(mine), "--define", str(views), "--to", str(target)]) == ExitCode.MET
+    assert run(["audit", str(target), "--expect", "strong"]) == code
+
+
 def test_a_view_that_the_sql_does_not_declare_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

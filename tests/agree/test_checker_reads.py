@@ -1,0 +1,101 @@
+"""A view of which only reads are known: what overlapping reads, or nobody, may have seen is not held against it."""
+
+import random
+from collections import Counter
+from itertools import permutations
+from typing import Any
+
+from cvs.checker import brute
+from cvs.checker.verdict import Verdict
+from cvs.history import events as ev
+from cvs.model.definitions import definition_to_json
+from cvs.report.audit import judge_events
+from tests.stories.views import VIEWS
+
+LEVELS = {"weak": brute.weak, "strong-pairwise": brute.pairwise, "strong": brute.chain}
+Read = tuple[int, int, int]  # called, returned, the sum that was shown
+
+
+def history(images: list[list[int]], reads: list[Read], rest: int) -> list[Any]:
+    """A table of a few rows in one group, and reads of their sum; 0 is no row."""
+    view = {**definition_to_json(VIEWS["sum"]), "name": "v"}
+    events: list[Any] = []
+    time = 0
+    for key, values in enumerate(images):
+        for version, value in enumerate(values, 1):
+            time += 1
+            row = {"k": key, "x": 0, "y": value}
+            called = ev.BaseUpdateCalled(
+                process="w", time=time, operation=time, table="r", key=(key,), version=version, row=row
+            )
+            events += [
+                called,
+                ev.BaseUpdateReturned(process="w", time=time, operation=time, outcome="applied"),
+            ]
+    for number, (begin, end, shown) in enumerate(reads):
+        rows = (((0,), {"x": 0, "sum": shown}),) if shown else ()
+        who = {"process": f"a{number}", "operation": 1}
+        events.append(ev.ViewReadCalled(**who, time=begin, view="v", view_key=(0,)))
+        events.append(ev.ViewReadReturned(**who, time=end, rows=rows))
+    events.append(ev.Quiescent(process="w", time=rest))
+    started = [
+        ev.RunStarted(process=p, time=0, run="r", views=(view,)) for p in ("w", *(f"a{n}" for n in range(9)))
+    ]
+    return [*started, *sorted(events, key=lambda event: event.time)]
+
+
+def orders(reads: list[Read]) -> list[tuple[Read, ...]]:
+    """List the orders in which the reads may have seen what they saw."""
+    return [
+        o for o in permutations(reads) if all(not o[j][1] < o[i][0] for j in range(len(o)) for i in range(j))
+    ]
+
+
+def test_reads_are_judged_in_every_order_that_they_may_have_had() -> None:
+    chance = random.Random(12)
+    count: Counter[str] = Counter()
+    for _ in range(250):
+        images = [
+            [chance.randint(1, 4) for _ in range(chance.randint(1, 3))] for _ in range(chance.randint(1, 2))
+        ]
+        tops = tuple(map(len, images))
+
+        def meaning(cut: tuple[int, ...], images: list[list[int]] = images) -> int:
+            return sum([0, *each][at] for each, at in zip(images, cut, strict=True))
+
+        reads, cut = [], [0] * len(images)
+        for number in range(chance.randint(1, 4)):
+            cut = [min(top, at + chance.choice((0, 0, 1, 1, 2))) for top, at in zip(tops, cut, strict=True)]
+            at = 100 + 20 * number
+            shown = meaning(tuple(cut)) + (chance.random() < 0.1)
+            reads.append((at - chance.choice((0, 0, 5, 30)), at + chance.choice((1, 6, 31)), shown))
+        if chance.random() < 0.3:
+            chance.shuffle(reads)
+            reads = [(a, b, s) for (a, b, _), (_, _, s) in zip(sorted(reads), reads, strict=True)]
+        last = (chance.choice((300, 500)), 501, meaning(tops))
+        judged = judge_events(history(images, [*reads, last], 400))
+        said = {f.property: f.verdict for f in judged.findings if f.granularity == "record"}
+        courses = [tuple(s for _, _, s in order) for order in orders([*reads, last])]
+        for name, holds in LEVELS.items():
+            found = {holds(tops, meaning, states) for states in courses}
+            assert said[name] is not Verdict.VIOLATED or found == {False}, (name, images, reads)
+            assert said[name] is not Verdict.HOLDS or True in found, (name, images, reads)
+            count[said[name].value] += 1
+        assert said["complete"] is not Verdict.VIOLATED or said["strong"] is Verdict.VIOLATED
+        if last[0] < 400:
+            assert said["converged"] is Verdict.UNDECIDED
+        else:
+            assert said["converged"] is Verdict.HOLDS
+    assert min(count["holds"], count["violated"], count["undecided"]) > 30, count
+
+
+def test_of_two_reads_at_once_either_may_have_been_the_first() -> None:
+    """One began before a change and ended after it; the other saw the change in between."""
+    slow, quick, last = (10, 100, 1), (20, 50, 2), (150, 160, 2)
+    judged = judge_events(history([[1, 2]], [slow, quick, last], 140))
+    assert not [f for f in judged.findings if f.verdict is Verdict.VIOLATED and f.granularity == "record"]
+    apart = judge_events(history([[1, 2]], [(60, 100, 1), quick, last], 140))
+    assert {f.property for f in apart.findings if f.verdict is Verdict.VIOLATED} >= {
+        "strong",
+        "strong-pairwise",
+    }
