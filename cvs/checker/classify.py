@@ -13,13 +13,13 @@ from itertools import pairwise
 from cvs.checker.judge import Judged, judge_subject
 from cvs.checker.lineage import Lineage, follow
 from cvs.checker.meaning import Meaning, frozen_row
+from cvs.checker.reads import Reads, check_reads
 from cvs.checker.replay import ENDLESS, Attempt, Key, Read, Run, ViewRecord, ViewRun
 from cvs.checker.signatures import ChainCheck, check_record, starts_of
 from cvs.checker.snapshots import (
     Epoch,
     epochs_of,
     lineage_of,
-    shown_at,
     signed_states,
     snapshots_of,
     whole_value,
@@ -105,7 +105,8 @@ def _judge_view(
     for key, record in view.records.items():
         check = check_record(record)
         judgement.chains[view.name, key] = check
-        judgement.findings.extend(_linearizability(view, record, check, committed))
+        reads = check_reads(record, view.whole_reads, states_of(record, check), check, committed)
+        judgement.findings.append(_linearizability(view, record, check, reads))
     why = (
         "the view's definition is not in the history (`cvs convert --define` puts it there)"
         if meaning is None
@@ -135,48 +136,26 @@ def _nothing_to_say(view: ViewRun, why: str) -> Iterable[Finding]:
         yield Finding(property=name, verdict=Verdict.UNDECIDED, view=view.name, reason=why)
 
 
-def _linearizability(
-    view: ViewRun, record: ViewRecord, check: ChainCheck, committed: Mapping[int | None, Epoch]
-) -> Iterable[Finding]:
-    problems = [*check.problems, *_false_reads(record, check, committed)]
+def _linearizability(view: ViewRun, record: ViewRecord, check: ChainCheck, reads: Reads) -> Finding:
+    problems = [*check.problems, *reads.problems]
     verdict = Verdict.VIOLATED if problems else check.verdict
-    witness = check.witness
+    reason = "a refusal did not say what it saw" if verdict is Verdict.UNDECIDED else ""
+    if verdict is Verdict.HOLDS and reads.unsure:
+        verdict, reason = Verdict.UNDECIDED, "a read saw what a test-and-set of unknown outcome may have left"
+    witness = check.witness if verdict is not Verdict.UNDECIDED else None
     if problems:
         why, events = problems[0]
         witness = Witness(kind="order", events=events, facts={"why": why})
-    yield Finding(
+    return Finding(
         property="linearizability",
         verdict=verdict,
         view=view.name,
         key=record.key,
         tier="signatures",
-        reason="" if verdict is not Verdict.UNDECIDED else "a refusal did not say what it saw",
+        reason=reason,
         event=problems[0][1][-1] if problems else None,
         witness=witness,
     )
-
-
-def _false_reads(
-    record: ViewRecord, check: ChainCheck, committed: Mapping[int | None, Epoch]
-) -> Iterable[tuple[str, tuple[int, ...]]]:
-    """Report reads of a row that was not there at any moment of the read, or not in the snapshot it names."""
-    if not check.order or check.verdict is Verdict.VIOLATED:
-        return
-    states = states_of(record, check)
-    for read in record.reads:
-        value = frozen_row(read.rows.get(record.key))
-        if read.snapshot:
-            epoch = committed.get(read.epoch)
-            if epoch is not None and value != shown_at(signed_states(check.order, states), epoch):
-                yield f"read a row that epoch {read.epoch} does not have", (read.event,)
-            continue
-        shown = (
-            state.value
-            for state, following in zip(states, [*states[1:], None], strict=True)
-            if state.called <= read.returned and (following is None or following.returned >= read.called)
-        )
-        if value not in set(shown):
-            yield "read a row that was not there then", (read.event,)
 
 
 Judgeable = tuple[Subject, list[Epoch | None]]

@@ -6,9 +6,12 @@ from itertools import permutations
 from typing import Any
 
 from cvs.checker import brute
+from cvs.checker.classify import judge
+from cvs.checker.replay import replay
 from cvs.checker.verdict import Verdict
 from cvs.history import events as ev
 from cvs.model.definitions import definition_to_json
+from cvs.model.outcome import OutcomeKind
 from cvs.report.audit import judge_events
 from tests.stories.views import VIEWS
 
@@ -99,3 +102,113 @@ def test_of_two_reads_at_once_either_may_have_been_the_first() -> None:
         "strong",
         "strong-pairwise",
     }
+
+
+def small_run(chance: random.Random) -> list[Any]:
+    """A few test-and-sets on one record, one after another or at once, and reads of it with and without signatures."""
+    events: list[Any] = []
+    at, version, rows = 0, 0, {0: None}
+    for number in range(1, chance.randint(2, 4)):
+        outcome = chance.choice(("applied", "applied", "unknown", "rejected"))
+        begin, end = at + chance.choice((1, 5)), at + chance.choice((10, 30))
+        at = end if chance.random() < 0.7 else begin
+        row = {"sum": chance.randint(1, 2)} if chance.random() < 0.8 else None
+        new = (0, number, 0, True)
+        expected = (0, version, 0, True) if version else None
+        events.append(
+            ev.TestAndSetCalled(
+                process=f"m{number}",
+                time=begin,
+                operation=1,
+                view="v",
+                view_key=(0,),
+                expected=expected,
+                new=new,
+                row=row,
+            )
+        )
+        took = outcome == "applied" or (outcome == "unknown" and chance.random() < 0.5)
+        if outcome == "rejected":
+            took = False
+            returned = chance.choice([(0, v, 0, True) for v in rows if v and v != version] or [None])
+        else:
+            returned = None
+        if took:
+            version = number
+            rows[number] = row
+        events.append(
+            ev.TestAndSetReturned(
+                process=f"m{number}", time=end, operation=1, outcome=outcome, returned=returned
+            )
+        )
+    for number in range(1, chance.randint(2, 4)):
+        seen = chance.choice(list(rows))
+        begin = chance.randint(0, at + 10)
+        signature = (0, seen, 0, True) if seen and chance.random() < 0.4 else None
+        row = rows[seen] if chance.random() < 0.9 else {"sum": 3}
+        who = {"process": f"a{number}", "operation": 1}
+        whole = signature is None and chance.random() < 0.3
+        events.append(ev.ViewReadCalled(**who, time=begin, view="v", view_key=None if whole else (0,)))
+        events.append(
+            ev.ViewReadReturned(
+                **who,
+                time=begin + chance.choice((0, 6, 25)),
+                rows=(((0,), row),) if row else (),
+                signature=signature,
+            )
+        )
+    started = [
+        ev.RunStarted(process=p, time=0, run="r", views=({"name": "v"},))
+        for p in ("m1", "m2", "m3", "a1", "a2", "a3")
+    ]
+    return [*started, *sorted(events, key=lambda event: event.time)]
+
+
+def linearizable(events: list[Any]) -> bool:
+    """Try every order of the operations that time allows, unknown ones taking effect or not."""
+    run = replay(events)
+    view = run.views["v"]
+    operations = [*view.whole_reads, *(o for r in view.records.values() for o in (*r.attempts, *r.reads))]
+
+    def explained(left: list[Any], signature: Any, row: Any) -> bool:
+        if not left:
+            return True
+        for one in left:
+            if any(other.returned < one.called for other in left if other is not one):
+                continue
+            rest = [other for other in left if other is not one]
+            if not hasattr(one, "outcome"):
+                same = one.rows.get((0,)) == row and one.signature in (None, signature)
+                if same and explained(rest, signature, row):
+                    return True
+                continue
+            fits = one.expected == signature
+            if (
+                one.outcome in (OutcomeKind.APPLIED, OutcomeKind.UNKNOWN)
+                and fits
+                and explained(rest, one.new, one.row)
+            ):
+                return True
+            if one.outcome is OutcomeKind.UNKNOWN and explained(rest, signature, row):
+                return True
+            refused = one.outcome is OutcomeKind.REJECTED and not fits and one.seen in (None, signature)
+            if refused and explained(rest, signature, row):
+                return True
+        return False
+
+    return explained(operations, None, None)
+
+
+def test_reads_beside_test_and_sets_are_judged_as_every_order_says() -> None:
+    chance = random.Random(13)
+    count: Counter[str] = Counter()
+    for _ in range(1_500):
+        events = small_run(chance)
+        found = judge(replay(events), lambda _: None).of("linearizability", "record")
+        if not found:
+            continue
+        said, truth = found[0].verdict, linearizable(events)
+        assert said is not Verdict.VIOLATED or not truth, (found[0], events)
+        assert said is not Verdict.HOLDS or truth, events
+        count[said.value] += 1
+    assert min(count["holds"], count["violated"], count["undecided"]) > 30, count
