@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from itertools import accumulate
 
 from cvs.checker.meaning import frozen_row
-from cvs.checker.replay import Attempt, Read, ViewRecord
+from cvs.checker.replay import Attempt, Read, Scalars, ViewRecord
 from cvs.checker.signatures import ChainCheck, starts_of
 from cvs.checker.snapshots import Epoch, shown_at, signed_states
 from cvs.checker.subject import State
@@ -67,7 +67,7 @@ def _place(
     record: ViewRecord,
     plain: list[Read],
     states: Sequence[State],
-    positions: Mapping[object, int],
+    positions: Mapping[Scalars | None, int],
     maybe: Sequence[Attempt],
     found: Reads,
 ) -> None:
@@ -82,7 +82,8 @@ def _place(
     for position, state in enumerate(states):
         where.setdefault(state.value, []).append(position)
     blind = [a for a in record.attempts if a.outcome is OutcomeKind.REJECTED and a.seen is None]
-    for one in sorted((*plain, *blind), key=lambda one: (one.called, one.event)):
+    pool: list[Read | Attempt] = [*plain, *blind]
+    for one in sorted(pool, key=lambda one: (one.called, one.event)):
         low, high = window.of(one)
         if isinstance(one, Attempt):
             place = low + (low == positions.get(one.expected, -1))

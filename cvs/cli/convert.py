@@ -102,7 +102,8 @@ def _defined(history: validate.Checked, views_file: Path) -> validate.Checked:
     ):  # it knows no keyspaces, as other systems do not
         views = {_plain(name): {**_plainly(view), "name": _plain(name)} for name, view in views.items()}
         tables = tuple({**table, "name": _plain(table["name"])} for table in tables)
-        columns, keys = ({_plain(name): each for name, each in of.items()} for of in (columns, keys))
+        columns = {_plain(name): types for name, types in columns.items()}
+        keys = {_plain(name): key for name, key in keys.items()}
 
     def header(event: Any) -> Any:
         if not isinstance(event, RunStarted):
