@@ -16,9 +16,11 @@ from cvs.checker.verdict import LEVELS, Verdict
 from cvs.history import events as ev
 from cvs.history.carried import packed, tables_of
 from cvs.history.codec import line_of
+from cvs.history.merge import typed
 from cvs.history.parquet import batches_of
 from cvs.history.router import BASE, Router
-from cvs.model.definitions import view_from_json
+from cvs.model.definitions import definition_to_json, view_from_json
+from cvs.model.views import BaseTable
 from tests.agree.test_checker_bulk import certified, damaged
 from tests.stories.views import VIEWS
 
@@ -29,7 +31,7 @@ def carried(events: list[Any], task: Facts, parts: Parts, *, lines: bool, batch:
     if lines:
         column = pa.array([line_of(event) + b"\n" for event in events], pa.large_binary())
         whole = pa.RecordBatch.from_arrays([column], ["line"])
-    router = Router(task.parts)
+    router = Router(task.parts, parts.headers)
     of_part: dict[int, list[Any]] = {n: [] for n in range(task.parts)}
     of_base: dict[int, list[Any]] = {n: [] for n in range(task.parts)}
     for first in range(0, len(events), batch):
@@ -42,13 +44,21 @@ def carried(events: list[Any], task: Facts, parts: Parts, *, lines: bool, batch:
     return of_part
 
 
-def in_parts(events: list[Any], name: str, parts: int, *, lines: bool, batch: int) -> Judgement:
-    meaning = DefinitionMeaning(VIEWS[name])
+def in_parts(
+    events: list[Any],
+    name: str,
+    parts: int,
+    *,
+    lines: bool,
+    batch: int,
+    tables: dict[str, BaseTable] | None = None,
+) -> Judgement:
+    meaning = DefinitionMeaning(VIEWS[name], tables or {})
     headers = tuple(e for e in events if isinstance(e, ev.RunStarted))
     facts = Facts(
         headers=headers, rest=events[-1].time, has_base_log=True, written=frozenset("v"), parts=parts
     )
-    knows = Parts(facts, lambda _: meaning, view_from_json, {})
+    knows = Parts(facts, lambda _: meaning, view_from_json, tables or {})
     found = [
         judge_part(list(tables_of(each).values()), part, knows, budget=100_000)
         for part, each in carried(events, facts, knows, lines=lines, batch=batch).items()
@@ -92,6 +102,62 @@ def test_each_record_is_judged_in_its_part_as_in_the_whole() -> None:
             )
         violated += any(f.verdict is Verdict.VIOLATED for f in whole.findings)
     assert violated > 40
+
+
+def least(events: list[Any]) -> list[Any]:
+    """Let a run of counts show the least value of each group: a view of no shape that the bulk path knows."""
+    rows: dict[Any, Any] = {}
+    found: list[Any] = []
+    for event in events:
+        if isinstance(event, ev.RunStarted) and event.views:
+            event = msgspec.structs.replace(event, views=(definition_to_json(VIEWS["min"]),))
+        if isinstance(event, ev.BaseUpdateCalled):
+            rows[event.key] = event.row
+        if isinstance(event, ev.TestAndSetCalled) and event.row is not None:
+            held = [row["y"] for row in rows.values() if row and row["x"] == event.view_key[0]]
+            event = msgspec.structs.replace(event, row={"x": event.view_key[0], "min": min(held)})
+        found.append(event)
+    return found
+
+
+def test_views_that_the_bulk_path_does_not_know_are_judged_in_parts_too() -> None:
+    chance = random.Random(6)
+    meaning = DefinitionMeaning(VIEWS["min"])
+    violated = 0
+    for number in range(40):
+        events = least(certified(chance, "count", moves=number % 2 == 0))
+        if number % 2:
+            events = damaged(chance, events)
+        whole = judge(replay(events), lambda _: meaning)
+        found = in_parts(events, "min", parts=3, lines=number % 3 == 0, batch=chance.randint(5, 40))
+        assert said(found) == said(whole), events
+        violated += any(f.verdict is Verdict.VIOLATED for f in whole.findings)
+    assert 5 < violated < 35
+
+
+def test_values_of_declared_types_are_judged_in_parts_as_in_the_whole() -> None:
+    """Decimals that somebody wrote as texts: no number stands there before the declaration is read."""
+    table = BaseTable(name="r", columns=(("k", "text"), ("x", "int"), ("y", "decimal")), partition_key=("k",))
+    chance = random.Random(7)
+    meaning = DefinitionMeaning(VIEWS["sum"], {"r": table})
+    for number in range(20):
+        events = certified(chance, "sum", moves=number % 2 == 0)
+        if number % 2:
+            events = damaged(chance, events)
+        events = [_declared(event, table) for event in events]
+        whole = judge(replay(typed(events)), lambda _: meaning)
+        found = in_parts(
+            events, "sum", 3, lines=number % 3 == 0, batch=chance.randint(5, 40), tables={"r": table}
+        )
+        assert said(found) == said(whole), events
+
+
+def _declared(event: Any, table: BaseTable) -> Any:
+    if isinstance(event, ev.RunStarted):
+        return msgspec.structs.replace(event, tables=(definition_to_json(table),))
+    if isinstance(event, ev.BaseUpdateCalled) and event.row is not None:
+        return msgspec.structs.replace(event, row={**event.row, "y": str(event.row["y"])})
+    return event
 
 
 def _unknown(chance: random.Random, events: list[Any]) -> list[Any]:
