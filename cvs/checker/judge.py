@@ -116,10 +116,15 @@ class _Case:
         if not self.run.quiescent:
             return Verdict.UNDECIDED, None, "value", "the run did not say that it came to rest"
         answer = self._try(search.converged)
+        if self.subject.final_uncertain and self.subject.sampled:
+            late = answer[0] is not Verdict.HOLDS
+            return (
+                (Verdict.UNDECIDED, None, "value", "nobody read it after the run came to rest")
+                if late
+                else answer
+            )
         if self.subject.final_uncertain:  # whoever holds here might not, after it, and the other way round
-            why = "the last test-and-set may or may not have happened"
-            why = "nobody read it after the run came to rest" if self.subject.sampled else why
-            return Verdict.UNDECIDED, answer[1], "value", why
+            return Verdict.UNDECIDED, answer[1], "value", "the last test-and-set may or may not have happened"
         return answer
 
     def strong(self) -> Answer:

@@ -53,8 +53,16 @@ def snapshots_of(view: ViewRun, run: Run, signed: Signed) -> tuple[Subject, list
         epochs.insert(0, (-1, -1))
     if back is not None:
         _mark_certain(states, *back)
+    sampled = not (signed and commits)  # then every commit tells what was shown from it on
     subject = Subject(
-        view=view.name, granularity="snapshots", key=None, states=states, ordered=back is None, shown=True
+        view=view.name,
+        granularity="snapshots",
+        key=None,
+        states=states,
+        ordered=back is None,
+        shown=True,
+        sampled=sampled,
+        final_uncertain=sampled and (run.rest is None or states[-1].called < run.rest),
     )
     return subject, epochs
 
