@@ -59,13 +59,14 @@ def check_reads(
             else:
                 found.problems.append(("read a row that is not its signature's", (read.event,)))
     if plain:
-        _place(record, plain, states, positions, maybe, found)
+        _place(record, plain, states=states, positions=positions, maybe=maybe, found=found)
     return found
 
 
 def _place(
     record: ViewRecord,
     plain: list[Read],
+    *,
     states: Sequence[State],
     positions: Mapping[Scalars | None, int],
     maybe: Sequence[Attempt],
