@@ -7,13 +7,12 @@ done is done again under the same pin, and comes out the same.
 import gc
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from msgspec import structs
 
-from cvs.capture.changes import Change, TableDefinition
 from cvs.capture.feed import Feed, Head
 from cvs.programs.delta import StaleDriverError
 from cvs.programs.epoch import (
@@ -38,6 +37,7 @@ from cvs.stream.bases import delta_input
 from cvs.stream.build import PREFIX, Build
 from cvs.stream.door import CassandraDoor
 from cvs.stream.phases import Wishes, pin_after, reads
+from cvs.stream.pinned import Known, read_pinned
 from cvs.stream.quarantine import put_quarantined
 from cvs.stream.recipe import Recipe
 from cvs.stream.retiring import renew_published, retire_rows
@@ -53,7 +53,6 @@ THREADS_FROM = 1_000
 """Changes from which one is worth threads, where there is no Spark: below, hardly anything overlaps."""
 THREADS = 4
 HEARTBEAT_SECONDS = 1.0
-FEED_PAGE = 5_000
 NOT_NEEDED = 2**62  # a position no stream comes to
 
 
@@ -97,7 +96,7 @@ class Pipeline:
     bound: int | None = None  # microseconds by which clocks may differ; None: no write-time line
     seconds: dict[str, float] = field(default_factory=dict)
     seen: Mapping[str, Head] | None = None  # the streams, as they were last looked at
-    _known: "_Known" = field(init=False)
+    _known: Known = field(init=False)
     _reads: Mapping[str, Collection[str]] = field(init=False)
     _last_pin: float = 0.0
     _waiting: Waiting = field(init=False)
@@ -107,7 +106,7 @@ class Pipeline:
         self.program = self.recipe.program()
         self.door = self.recipe.door(self.session)
         self.images = RememberedImages(self._ask)
-        self._known = _Known(self.feed, self.recipe.definitions)
+        self._known = Known(self.feed, self.recipe.definitions)
         self._waiting = Waiting(self.feed, bound=self.bound or 0)
         self._reads = reads(self.recipe.plan)
 
@@ -372,31 +371,3 @@ class Pipeline:
 
     def _took(self, what: str, started: float) -> None:
         self.seconds[what] = self.seconds.get(what, 0.0) + self.monotonic() - started
-
-
-def read_pinned(feed: Feed, pin: Pin) -> Iterable[Change]:
-    """Read exactly the changes an epoch is made of."""
-    for stream in sorted(pin.until):
-        position, end = pin.since.get(stream, 0), pin.until[stream]
-        while position < end:
-            found = feed.read(stream, position, min(FEED_PAGE, end - position))
-            assert found, f"stream {stream} ends at {position}, but {end} is pinned"
-            yield from found
-            position += len(found)
-
-
-class _Known(dict[str, TableDefinition]):
-    """Definitions by reference, of the tables a plan reads; others are passed over."""
-
-    def __init__(self, feed: Feed, wanted: Mapping[str, TableDefinition]) -> None:
-        super().__init__()
-        self._feed, self._wanted = feed, wanted
-
-    def get(self, reference: str, default: Any = None) -> Any:
-        """Look the reference up in the feed, once; a change that says nothing of any table names none."""
-        if not reference:
-            return default
-        if reference not in self:
-            definition = self._feed.definition(reference)
-            self[reference] = definition if definition.full_name in self._wanted else None  # type: ignore[assignment]
-        return self[reference] or default

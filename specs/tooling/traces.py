@@ -6,6 +6,7 @@ Events without an action, each with its reason:
     base_update_returned          the spec lets a written version be handed over at once
     view_read_called, _returned   client reads are the judge's (linearizability); the spec checks writers
     epoch_committed               per-epoch runs are the module Epoch's
+    claim_void                    only a pipeline says it; the line of write times is the module Delta's
 """
 
 import json
@@ -34,6 +35,7 @@ NOT_MODELLED = {
     "view_read_called",
     "view_read_returned",
     "epoch_committed",
+    "claim_void",
 }
 CFG = "SPECIFICATION Spec\nCHECK_DEADLOCK FALSE\nINVARIANT NotMatchedInv\n" + "".join(
     f"CONSTANT {name} <- My{name}\n" for name in ("Log", "Bases", "Keys", "RowAt", "Start", "Valued")
