@@ -83,7 +83,6 @@ def backlog(
         key=lambda it: it["changes/s"],
     )
     if profile:
-        pipeline.threads_from = 2 * count  # because the profiler sees one thread
         with cProfile.Profile() as profiler:
             _updated(bench, pipeline, mode, count, seed=2 + rounds)
         with Path(profile).open("w") as out:
