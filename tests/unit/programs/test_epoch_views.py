@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
+from cvs.programs.delta import Deletion, PartitionImage, StoredPartition, encode_stored
 from cvs.programs.epoch import Pin, commit, read_control
 from cvs.programs.epoch_whole import places, whole_step
 from cvs.programs.stage_bucket import drive
+from cvs.programs.stage_codec import framed
+from cvs.programs.stage_delta import split
 from cvs.programs.stage_publish import KEY_BYTES_MAX, PutRows
 from cvs.simulate.epochs import EpochScenario, EpochWorld
 from cvs.simulate.scheduler import replayed_epochs
@@ -119,6 +122,12 @@ def test_all_of_a_view_over_clustered_rows_some_of_which_no_table_can_hold() -> 
         plan=user.plan, writes=(*writes, ("b.r", ("a", 2), None)), drivers=1, copies=False
     )
     world = replayed_epochs(EpochWorld(scenario), ())
+    for images in world.door.images.values():  # beside the rows, what a partition has of its own
+        for key in list(images):
+            images[framed(split(key)[0])] = (
+                1,
+                encode_stored(StoredPartition(1, PartitionImage(Deletion(0)))),
+            )
     refused = {"b.v": [], "b.w": [(long,)]}
     for publication in world.program.publications:
         table = publication.publication.table
