@@ -34,6 +34,8 @@ from cvs.programs.delta import (
     no_ranges,
     visible,
 )
+from cvs.programs.epoch import Pin
+from cvs.programs.epoch_run import BaseReader, delta_step
 from cvs.programs.stage_bucket import drive
 from cvs.programs.stage_codec import framed
 from cvs.programs.stage_delta import PartitionChanges, due_between, expiry_bucket, run_delta, split
@@ -250,3 +252,20 @@ def test_a_partitions_own_record_is_read_where_it_can_be_and_kept() -> None:
     moved = drive(run_delta(gone, table="d", bucket=0, epoch=3, clock=1, headers=True), door)
     assert [(it.clustering, it.now) for _, it in moved] == [(b"c", None), (b"e", None)]
     assert drive(run_delta({}, table="d", bucket=0, epoch=4, clock=1, headers=True), door) == []
+
+
+def test_an_epoch_takes_in_what_expires_without_any_change_of_it() -> None:
+    """And asks for nothing of a partition's own unless its table can have it."""
+    door, asked = MemoryDoor(), []
+
+    def noted(requests: list[Any]) -> list[Any]:
+        asked.extend(requests)
+        return door(requests)
+
+    base = BaseReader(name="t", delta="d", buckets=1, decode=lambda *_: ())
+    row = RowImage(None, None, cells(("a", b"", Cell(5, b"x", 1, 59))))
+    changes = {b"p": PartitionChanges(rows={b"c": [row]})}
+    drive(delta_step(base, Pin(epoch=1, clock=1), changes), noted)
+    assert asked[0].keys == (framed(b"p", b"c"),)
+    moved = drive(delta_step(base, Pin(epoch=2, clock_before=1, clock=60), {}), noted)
+    assert moved == [(b"p", Emitted(b"c", {"a": b"x"}, None, 5))]
