@@ -1,8 +1,21 @@
 """Mutants of `cvs/programs` that no test needs to kill: survivor -> reason."""
 
+DIFFERENT = "the same: they are different here"
+SAME = "the same: of two that are equal either will do"
+
 ACCEPTED: dict[str, str] = {
     "count.PaperCount._add.change_of: by < 0 -> by <= 0": "the same: 1 or -1 is added",
     "count.PaperCount._add.change_of: 0 -> 1 (2)": "the same: 1 or -1 is added",
+    "delta.reconcile: a.written > b.written -> a.written >= b.written": DIFFERENT,
+    "delta.reconcile: a.gone_at > b.gone_at -> a.gone_at >= b.gone_at": DIFFERENT,
+    "delta.reconcile: (a.value or b'') > (b.value or b'') -> (a.value or b'') >= (b.value or b'')": DIFFERENT,
+    "delta.reconcile: a if a.ttl >= b.ttl else b -> b if a.ttl >= b.ttl else a": "any choice of equal cells will do, if"
+    " it is the same whichever came first",
+    "delta.reconcile: a.ttl >= b.ttl -> a.ttl > b.ttl": SAME,
+    "delta.later_deletion: (a.written, a.local) >= (b.written, b.local)"
+    " -> (a.written, a.local) > (b.written, b.local)": SAME,
+    "delta.later_liveness: _liveness_rank(a) >= _liveness_rank(b) -> _liveness_rank(a) > _liveness_rank(b)": SAME,
+    "delta.last_write: part.written > latest -> part.written >= latest": SAME,
     "machine.Policy: 64 -> 65": "a bound: nothing may rely on the last attempt but one",
     "machine.TestAndSet: False -> True": "tells pytest that the class is no test",
     "rows.RowProgram.propagate: after is not None and stays is not None"

@@ -1,6 +1,7 @@
 """Mutation testing of `cvs/programs`: change one thing at a time; some test must fail.
 
     python -m tests.mutation machine [MODULE...]      # `all` for all of them
+    python -m tests.mutation --sample 4 all           # one mutant of four, the same ones each time
     python -m tests.mutation                        # the list
 
 Cheap, so that it is done: tests are collected once; each runs once under a tracer in a process of its own, which
@@ -62,6 +63,8 @@ TESTS = (
 SECONDS = 8.0
 """CPU a mutant's tests may take together: what only a longer selection would tell counts as not told."""
 MEMORY = 4 << 30
+SAMPLE = [1]
+"""One mutant of so many is tried."""
 
 
 @dataclass(slots=True)
@@ -161,10 +164,16 @@ def speaks_of(test: str, module: str) -> bool:
     return f"programs.{module} import" in (ROOT / test.split("::")[0]).read_text()
 
 
+def every(module: str) -> list[Mutant]:
+    """Return the mutants of a module, or the sample of them that was asked for."""
+    found = mutants((PROGRAMS / f"{module}.py").read_text())
+    return [mutant for mutant in found if zlib.crc32(mutant.name.encode()) % SAMPLE[0] == 0]
+
+
 def left_of(module: str) -> list[Mutant]:
     """Return the mutants of a module that are not killed."""
     killed = Killed(module)
-    return [mutant for mutant in mutants((PROGRAMS / f"{module}.py").read_text()) if not killed.has(mutant)]
+    return [mutant for mutant in every(module) if not killed.has(mutant)]
 
 
 def reaches(items: dict[str, Any], module: str) -> dict[str, Reach]:
@@ -373,7 +382,7 @@ def told(module: str) -> int:
     left = [f"{module}.{mutant.name}" for mutant in left_of(module)]
     for name in left:
         sys.stdout.write(f"  survives {name}  [{ACCEPTED.get(name, 'NO REASON')}]\n")
-    count = sum(1 for _ in mutants((PROGRAMS / f"{module}.py").read_text()))
+    count = max(len(every(module)), 1)
     sys.stdout.write(
         f"{module}: {count - len(left)} of {count} mutants killed ({1 - len(left) / count:.1%})\n"
     )
@@ -383,6 +392,8 @@ def told(module: str) -> int:
 
 def main(arguments: list[str]) -> int:
     """Examine the modules named; 1 if a survivor has no reason."""
+    if arguments[:1] == ["--sample"]:
+        SAMPLE[0], arguments = int(arguments[1]), arguments[2:]
     modules = list(MODULES) if arguments == ["all"] else arguments
     if unknown := [name for name in modules if name not in MODULES]:
         sys.stdout.write(f"mutation: no module {unknown[0]!r}; there are {', '.join(MODULES)}\n")
