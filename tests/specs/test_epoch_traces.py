@@ -19,6 +19,7 @@ from cvs.programs.epoch import CONTROL_TABLE, Pin, commit, pin_next, read_contro
 from cvs.programs.epoch_run import run_epoch
 from cvs.programs.stage_bucket import ALL_RULES, ReadBucket, Rules, SetBucket
 from cvs.programs.stage_memory import Request
+from cvs.programs.stage_publish import Publishing
 from tests.unit.programs.epoch_cases import CASES
 from tests.unit.programs.epoch_world import Driver, World
 
@@ -287,7 +288,7 @@ def replayed(
     world = (Hasty if hasty else World)(case, random.Random(6))
     right = world.program
     if silent:
-        world.program = replace(right, publications=())
+        world.program = replace(right, publications=(), publishing=Publishing((), right.plan))
     log = epoch_traces.Log(keys=keys_of(World(case, random.Random(6))), program=right)
     for number in range(8):
         for _ in range(4):
