@@ -76,8 +76,8 @@ class KeptBags:
             self._guesses[root] = (cells, different)
             if len(self._guesses) > GUESSES_KEPT:
                 self._guesses.clear()
-        else:
-            self._guesses.pop(root, None)  # at once: other slices may run beside this one, in threads
+        elif root in self._guesses:
+            del self._guesses[root]
 
     def rows(self, state: State, root: bytes) -> dict[bytes, int]:
         """Return all rows of a bag."""

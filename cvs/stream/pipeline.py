@@ -41,7 +41,7 @@ from cvs.stream.pinned import Known, read_pinned
 from cvs.stream.quarantine import put_quarantined
 from cvs.stream.recipe import Recipe
 from cvs.stream.retiring import renew_published, retire_rows
-from cvs.stream.tasks import Elsewhere, Slices, in_threads, publish_spread, run_spread
+from cvs.stream.tasks import publish_spread, run_spread
 from cvs.stream.waiting import Waiting
 from cvs.version import VERSION
 
@@ -49,9 +49,6 @@ CHANGES_AN_EPOCH = 20_000
 """How much one epoch takes: what bounds a driver's memory whatever the input rate."""
 SPREAD_FROM = 5_000
 """Changes from which an epoch is worth Spark's tasks: below, a job costs more than the epoch."""
-THREADS_FROM = 1_000
-"""Changes from which one is worth threads, where there is no Spark: below, hardly anything overlaps."""
-THREADS = 4
 HEARTBEAT_SECONDS = 1.0
 NOT_NEEDED = 2**62  # a position no stream comes to
 
@@ -80,10 +77,9 @@ class Pipeline:
     monotonic: Callable[[], float] = time.monotonic
     rules: Rules = ALL_RULES
     changes_an_epoch: int = CHANGES_AN_EPOCH
-    spread: Any = None  # runs slices in Spark tasks; None: in threads of this process
+    spread: Any = None  # runs slices in Spark tasks; None: every epoch runs in this process
     spread_from: int = SPREAD_FROM
-    threads_from: int = THREADS_FROM
-    slices: Callable[[], int] = lambda: 2  # into how many tasks an epoch is cut, as many as can run at once
+    slices: Callable[[], int] = lambda: 2  # into how many an epoch is cut, as many as can run at once
     heartbeat_seconds: float = HEARTBEAT_SECONDS
     program: Program = field(init=False)
     door: CassandraDoor = field(init=False)
@@ -237,9 +233,10 @@ class Pipeline:
             changes.pop(table, None)  # because what is followed in part is not followed
         self._took("feed", started)
         started = self.monotonic()
-        if size >= (self.threads_from if self.spread is None else self.spread_from):
+        if self.spread is not None and size >= self.spread_from:
+            spread, slices = self.spread, self.slices()
             self.images.forget()
-            result = run_spread(self.program, pin, changes, door=self.door, slices=self._slices())
+            result = run_spread(self.recipe, pin, changes, door=self.door, spread=spread, slices=slices)
         else:
             self.images.begin(pin.epoch)
             result = drive(run_epoch(self.program, pin, changes, rules=self.rules), self.images)
@@ -267,20 +264,16 @@ class Pipeline:
                 continue
             renew_published(self.session, it.publication)
             where = places(self.program, it)
-            if self._small():
+            if self.spread is None or self._small():
                 whole = drive(whole_step(self.program, it, pin, where), self.door)
             else:
-                whole = publish_spread(self._slices(), pin, it.publication.view, where)
+                count = self.slices()
+                slices = [where[i::count] for i in range(count)]
+                whole = publish_spread(self.recipe, pin, it.publication.view, slices, spread=self.spread)
             result.rows[it.publication.view] = whole.count
             result.show(it, whole.shown)
             if self.recipe.names.incarnation > 1 or it.publication.view in pin.lifted:
                 retire_rows(self.session, it.publication, before=pin.write_time(it.publication.view))
-
-    def _slices(self) -> Slices:
-        """Return how slices are run: in Spark's tasks, or in threads that share program and door."""
-        if self.spread is None:
-            return Slices(count=THREADS, spread=in_threads, ready=lambda: (self.program, self.door))
-        return Slices(count=self.slices(), spread=self.spread, ready=Elsewhere(self.recipe))
 
     def _ask(self, requests: list[Any]) -> list[Any]:
         return self.door(requests)

@@ -1,7 +1,6 @@
 """An epoch spread over tasks moves what an epoch in one process moves, whatever the slices."""
 
 import pickle
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -51,25 +50,24 @@ def moved(result: EpochResult) -> Any:
 
 
 @pytest.mark.parametrize("slices", [1, 2, 5])
-@pytest.mark.parametrize("where", ["tasks", "threads"])
-def test_spread_epochs_equal_epochs_in_one_process(slices: int, where: str, tmp_path: Path) -> None:
+def test_spread_epochs_equal_epochs_in_one_process(
+    slices: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With rows that expire: each leaves its views once, whichever slice holds it."""
     views = (VIEWS + MORE).format(views="views")
     alone, spread = MemoryShop(views, tmp_path), MemoryShop(views, tmp_path)
+    monkeypatch.setattr(tasks, "made", lambda recipe: (spread.program, spread.door))
     jobs: list[int] = []
 
     def in_turn(function: Any, parts: Any) -> list[Any]:
+        jobs.append(len(parts))
         return [travelled(function(travelled(part))) for part in parts]
 
-    def counted(function: Any, parts: Any) -> list[Any]:
-        jobs.append(len(parts))
-        return tasks.in_threads(function, parts) if where == "threads" else in_turn(function, parts)
-
+    recipe: Any = None  # because `made` above does not ask
     for pin in pins():
         one = drive(run_epoch(alone.program, pin, written(alone, pin.epoch)), alone.door)
         changes = written(spread, pin.epoch)
-        how = tasks.Slices(count=slices, spread=counted, ready=lambda: (spread.program, spread.door))
-        other = tasks.run_spread(spread.program, pin, changes, door=spread.door, slices=how)
+        other = tasks.run_spread(recipe, pin, changes, door=spread.door, spread=in_turn, slices=slices)
         assert moved(one) == moved(other)
         assert one.bases["shop.orders"]
         assert one.shown["views.orders_by_customer"]
@@ -85,22 +83,7 @@ def test_a_task_that_slept_sends_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     recipe: Any = None
     monkeypatch.setattr(tasks, "made", lambda recipe: (shop.program, shop.door))
     monkeypatch.setattr(tasks, "time", SimpleNamespace(monotonic=lambda: next(moments)))
-    _, door = tasks.Elsewhere(recipe)()
+    _, door = tasks._ready(recipe)
     door.check()
     with pytest.raises(StaleDriverError, match="too late"):
         door.check()
-
-
-def test_a_slice_that_fails_ends_after_the_others() -> None:
-    """No thread of an epoch is left to write into the next one."""
-    ended: list[int] = []
-
-    def run(part: Any) -> None:
-        if part == [0]:
-            raise StaleDriverError("another went on")
-        time.sleep(0.05)
-        ended.append(part[0])
-
-    with pytest.raises(StaleDriverError):
-        tasks.in_threads(run, [[0], [1], [2]])
-    assert sorted(ended) == [1, 2]
