@@ -88,8 +88,10 @@ class Views:
         return self.catalog.views()
 
     def bases(self) -> dict[str, BaseTable]:
-        """Return the user's tables: everything that cvs did not make."""
+        """Return the user's tables: everything that cvs did not make, also for views that are being taken away."""
         ours = {*self.kept()}
+        if ours:
+            ours |= {table for life in self.catalog.lives().values() for table in life.tables}
         state = self.settings.views.state_keyspace + "."
         return {
             n: t for n, t in base_tables(self.session).items() if n not in ours and not n.startswith(state)

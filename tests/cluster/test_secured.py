@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cassandra import Unauthorized
 
 from cvs.embedded.certificates import ca_file, make_certificate
 from cvs.embedded.cluster import EmbeddedCluster
@@ -164,6 +165,107 @@ def test_the_sidecar_and_its_capture_work_behind_tls_and_a_password(
     code, said = cvs(tmp_path, "capture", "--node", node.address, "--feed", "other", password="guessed")
     assert (code, "user name or password were refused" in said) == (5, True), said
     assert PASSWORD not in (tmp_path / "run.log").read_text()
+    session.close()
+
+
+ROLE_SCRIPT = Path(__file__).resolve().parents[2] / "docker" / "role.cql"
+BY_REGION = (
+    "CREATE MATERIALIZED VIEW seen_by_role.by_region AS "
+    "SELECT region, COUNT(*) AS n FROM shop.orders GROUP BY region;\n"
+)
+BIG = "CREATE MATERIALIZED VIEW seen_by_role.big AS SELECT id, amount FROM shop.orders WHERE amount > 5;\n"
+NOT_GRANTED = (
+    "CREATE KEYSPACE more WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    "INSERT INTO shop.orders (id, amount) VALUES (1, 1)",
+    "DROP TABLE shop.orders",
+    "SELECT * FROM private.t",
+    "ALTER TABLE private.t WITH cdc = true",
+    "CREATE ROLE another",
+)
+
+
+def as_written(one: str) -> str:
+    """Return a statement of the role's script as it is for this node: names of its own, our password."""
+    names = {
+        "cvs_views": "seen_by_role",
+        "'change-me'": f"'{PASSWORD}'",
+        "'datacenter1': 3": "'datacenter1': 1",
+    }
+    for before, now in names.items():
+        one = one.replace(before, now)
+    return one
+
+
+def test_the_least_role_is_enough_from_the_first_command_to_the_last(
+    address: ClusterAddress, tmp_path: Path
+) -> None:
+    """Everything an operator does, as the role of `docker/role.cql`; what it need not do it may not."""
+    session = CassandraSession(address)
+    for space in ("shop", "private"):
+        session.define(
+            f"CREATE KEYSPACE {space} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
+        )
+    session.define("CREATE TABLE shop.orders (id int PRIMARY KEY, region text, amount int)")
+    session.define("CREATE TABLE private.t (id int PRIMARY KEY)")
+    text = "\n".join(line.split("--")[0] for line in ROLE_SCRIPT.read_text().splitlines())
+    for statement in filter(str.strip, text.split(";")):
+        session.define(as_written(statement))
+    insert = "INSERT INTO shop.orders (id, region, amount) VALUES (?, ?, ?)"
+    session.execute(insert, (1, "EU", 10))
+    (tmp_path / "views.sql").write_text(BY_REGION + BIG)
+    (tmp_path / "cvs.toml").write_text(
+        f'[cluster]\ncontact_points = ["{address.contact_points[0]}"]\nusername = "cvs"\n'
+        f'ca_file = "{address.ca_file}"\n[views]\npublished_keyspace = "seen_by_role"\n'
+        f'[spark]\nmaster = ""\n[http]\nport = {20_000 + os.getpid() % 20_000}\n'
+    )
+
+    def well(*arguments: str) -> str:
+        code, said = cvs(tmp_path, *arguments)
+        assert code == 0, f"{arguments}: {said}"
+        return said
+
+    own = CassandraSession(replace(address, username="cvs"))
+    for statement in NOT_GRANTED:
+        with pytest.raises(Unauthorized):
+            own.driver.execute(statement)
+    own.close()
+    well("doctor")
+    well("apply", "views.sql", "--dry-run")
+    well("apply", "views.sql", "--yes")
+    with (tmp_path / "run.log").open("wb") as log:
+        command = [sys.executable, "-m", "cvs", "run"]
+        running = subprocess.Popen(command, cwd=tmp_path, env=secret(), stdout=log, stderr=log)
+    try:
+        well("apply", "views.sql", "--wait")
+        session.execute(insert, (2, "US", 3))  # prepared before `cdc` was switched on
+        end = time.monotonic() + 60
+        while "US" not in well("query", "by_region"):
+            assert time.monotonic() < end, (tmp_path / "run.log").read_text()[-2000:]
+        assert json.loads(well("status", "--json"))["result"]["leader"]
+        session.execute("DELETE FROM seen_by_role.by_region WHERE region = 'EU'")
+        assert cvs(tmp_path, "verify", "by_region", "--wait", "0.2")[0] == 1
+        assert "every row is right now" in well("repair", "by_region", "--wait", "0.2")
+        session.define("ALTER TABLE shop.orders WITH cdc = false")
+        session.driver.execute("INSERT INTO shop.orders (id, region, amount) VALUES (3, 'AT', 7)")
+        session.define("ALTER TABLE shop.orders WITH cdc = true")
+        assert "read again and corrected: 1 rows of shop.orders" in well("repair", "big", "--wait", "0.2")
+        well("pause", "big")
+        well("resume", "big")
+        well("quarantine")
+        assert well("dump").count("CREATE MATERIALIZED VIEW") == 2
+        well("audit", "runs", "--expect", "strong")
+        well("rebuild", "--all", "--yes", "--wait")
+        well("drop", "big", "--yes")
+        well("apply", "views.sql", "--dry-run")
+        well("verify")
+    finally:
+        running.terminate()
+        assert running.wait(60) == 0, (tmp_path / "run.log").read_text()[-2000:]
+    well("uninstall", "--yes")
+    left = session.execute("SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'seen_by_role'")
+    options = "SELECT cdc, gc_grace_seconds FROM system_schema.tables WHERE keyspace_name = 'shop'"
+    ((cdc, grace),) = session.execute(options)
+    assert (left, bool(cdc), grace) == ([], False, 864_000)
     session.close()
 
 
