@@ -196,11 +196,8 @@ def as_written(one: str) -> str:
     return one
 
 
-def test_the_least_role_is_enough_from_the_first_command_to_the_last(
-    address: ClusterAddress, tmp_path: Path
-) -> None:
-    """Everything an operator does, as the role of `docker/role.cql`; what it need not do it may not."""
-    session = CassandraSession(address)
+def granted(session: CassandraSession) -> None:
+    """Make base tables, and the role as its script does."""
     for space in ("shop", "private"):
         session.define(
             f"CREATE KEYSPACE {space} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
@@ -210,6 +207,14 @@ def test_the_least_role_is_enough_from_the_first_command_to_the_last(
     text = "\n".join(line.split("--")[0] for line in ROLE_SCRIPT.read_text().splitlines())
     for statement in filter(str.strip, text.split(";")):
         session.define(as_written(statement))
+
+
+def test_the_least_role_is_enough_from_the_first_command_to_the_last(
+    address: ClusterAddress, tmp_path: Path
+) -> None:
+    """Everything an operator does, as the role of `docker/role.cql`; what it need not do it may not."""
+    session = CassandraSession(address)
+    granted(session)
     insert = "INSERT INTO shop.orders (id, region, amount) VALUES (?, ?, ?)"
     session.execute(insert, (1, "EU", 10))
     (tmp_path / "views.sql").write_text(BY_REGION + BIG)
