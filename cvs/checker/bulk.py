@@ -128,12 +128,13 @@ def _accept(run: Columns, bulk: Bulk) -> Accepted:
         told = told_of(rows, bulk.views[view], run=run, base=base, written=written)
         mine = view_of == number
         accepted = links.accepted & mine
+        accepted[told.unsure] = False
         lines = _lines(run, links, base, told, accepted)
         accepted &= _linear(lines, told, base, run.writes, links)
         accepted &= _folds(lines, told, shown=bulk.views[view], run=run, links=links)
         _measure(found, lines, links=links, base=base, writes=run.writes, accepted=accepted)
         found.names += [run.records[i] for i in np.flatnonzero(accepted).tolist()]
-        if (accepted == mine).all() and not told.stranger.any():
+        if (accepted == mine).all() and not len(told.strangers):
             found.views[view] = _whole_view(lines, links, base, run.writes)
         else:
             _remember_others(found, run, told, base, left=mine & ~accepted)
@@ -147,7 +148,8 @@ def _remember_others(found: Accepted, run: Columns, told: Told, base: Base, *, l
     numbers = np.searchsorted(base.start, np.flatnonzero(touched), side="right") - 1
     absorbed = run.lines["base"][left[run.writes.owner[run.lines["write"]]]]
     known = np.unique(np.concatenate((numbers, absorbed)))
-    found.base_of_others |= {run.bases[n] for n in known.tolist() if base.start[n + 1] - base.start[n] > 1}
+    known = known[(np.diff(base.start)[known] > 1) | base.unsure[known]]
+    found.base_of_others |= {run.bases[n] for n in (*known.tolist(), *np.flatnonzero(base.unsure).tolist())}
 
 
 def _whole_view(lines: "_Lines", links: Chains, base: Base, writes: Operations) -> WholeView:
@@ -245,7 +247,7 @@ def _linear(lines: _Lines, told: Told, base: Base, writes: Operations, links: Ch
 def _visible_changes(told: Told, base: Base, many: int) -> Integers:
     """Count for each view record the base updates it could have shown."""
     inner = np.ones(len(told.record), dtype=np.bool_)
-    inner[base.start[:-1]] = False
+    inner[base.start] = False
     place = np.flatnonzero(inner)
     same = told.record[place] == told.record[place - 1]
     changed = ~same | (told.content[place] != told.content[place - 1])

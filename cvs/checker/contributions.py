@@ -11,7 +11,7 @@ import numpy as np
 
 from cvs.checker.shape import Computed, Shape
 from cvs.history.columns import Columns, Reader
-from cvs.history.fields import APPLIED, Numbering
+from cvs.history.fields import APPLIED, UNKNOWN, Numbering
 from cvs.history.packing import NONE, Flags, Integers, NotColumnarError
 from cvs.history.rows import Compute, Rows
 from cvs.model.expressions import Row
@@ -154,32 +154,46 @@ def _numbers(rows: Rows, name: str) -> Integers:
 
 @dataclass(slots=True, kw_only=True)
 class Base:
-    """Base versions as columns: sorted by record, then version."""
+    """Base versions as columns: sorted by record, then version; after them a place for what is no version."""
 
     start: Integers  # first place of each record's versions; the initial version 0 stands there
     at: Integers  # the place of each update
+    unsure: Flags  # by record: the outcome of an update is unknown, so it has no versions here
     called: Integers
     returned: Integers
     commit: Integers  # number of the event of its return
 
 
 def base_of(run: Columns) -> Base:
-    """Make the time-lines; gaps, twins and unknown outcomes are for the exact judge."""
-    updates = run.updates
-    version, record = updates.own["version"], updates.owner
-    if not len(record) or (updates.outcome != APPLIED).any():
-        raise NotColumnarError("base updates with an unknown outcome, or none at all")
-    sizes = np.bincount(record, minlength=len(run.bases)) + 1
+    """Make the time-lines; gaps and twins are for the exact judge, and records with unknown outcomes."""
+    updates, record = run.updates, run.updates.owner
+    if not len(record):
+        raise NotColumnarError("no base updates")
+    unsure = np.zeros(len(run.bases), np.bool_)
+    unsure[record[updates.outcome == UNKNOWN]] = True
+    real = np.flatnonzero((updates.outcome == APPLIED) & ~unsure[record])
+    owner, version = record[real], updates.own["version"][real]
+    sizes = np.bincount(owner, minlength=len(run.bases)) + 1
     start = np.concatenate(([0], np.cumsum(sizes)))
-    if (version < 1).any() or (version >= sizes[record]).any():
+    if (version < 1).any() or (version >= sizes[owner]).any():
         raise NotColumnarError("versions are missing")
-    at = start[record] + version
     total = int(start[-1])
-    if (np.bincount(at, minlength=total) > 1).any():
+    at = np.full(len(record), total)
+    at[real] = mine = start[owner] + version
+    if (np.bincount(mine, minlength=total) > 1).any():
         raise NotColumnarError("two updates of one version")
-    early = np.full(total, -(1 << 62))
-    base = Base(start=start, at=at, called=early, returned=early.copy(), commit=np.full(total, NONE))
-    base.called[at], base.returned[at], base.commit[at] = updates.called, updates.returned, updates.answered
+    early = np.full(total + 1, -(1 << 62))
+    base = Base(
+        start=start,
+        at=at,
+        unsure=unsure,
+        called=early,
+        returned=early.copy(),
+        commit=np.full(total + 1, NONE),
+    )
+    for column, known in ((base.called, updates.called), (base.returned, updates.returned)):
+        column[mine] = known[real]
+    base.commit[mine] = updates.answered[real]
     return base
 
 
@@ -193,20 +207,22 @@ class Told:
     shown: Integers  # of plain rows, by write of the view: the number of what it shows; 0: no row
     values: list[Integers]  # the row count, then each name's number, by place
     stranger: Flags  # by place: contributes to a view record that nobody ever wrote
-    strangers: Integers  # those view records
+    strangers: Integers  # view records that nobody ever wrote and something contributes to, or may
+    unsure: Integers  # view records to which something contributes of which that is not known
 
 
 def told_of(rows: BaseRows, view: ViewRows, *, run: Columns, base: Base, written: Flags) -> Told:
     """Bring what was read of the base rows to the places of their versions."""
     total = len(base.called)
-    own = base.at
+    mine = np.zeros(len(base.at), np.bool_)
     if rows.shape.table in run.tables:
-        own = base.at[run.updates.own["table"] == run.tables.index(rows.shape.table)]
-    else:
-        own = base.at[:0]
+        mine = run.updates.own["table"] == run.tables.index(rows.shape.table)
+    own = base.at[mine]
     owner, *values = rows.read()
     record = np.full(total, NONE)
     record[own] = owner
+    record[-1] = NONE
+    unsure = np.unique(owner[(owner >= 0) & base.unsure[run.updates.owner[mine]]])
     stranger = (record >= 0) & ~written[record]
     columns = []
     for column in ((owner >= 0).astype(np.int64), *values):
@@ -218,11 +234,11 @@ def told_of(rows: BaseRows, view: ViewRows, *, run: Columns, base: Base, written
         present, fits, *seen = view.read()
         both = _contents([np.concatenate(pair) for pair in zip(columns, (present, *seen), strict=True)])
         content, shown = both[:total], np.where(present > fits, NOT_WHOLE, both[total:])
-    strangers = np.unique(record[stranger])
+    strangers = np.unique(np.concatenate((record[stranger], unsure[~written[unsure]])))
     record[stranger] = NONE
     return Told(
         view=rows.view, record=record, content=content, shown=shown, values=columns, stranger=stranger,
-        strangers=strangers,
+        strangers=strangers, unsure=unsure,
     )  # fmt: skip
 
 

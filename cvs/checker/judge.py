@@ -203,7 +203,7 @@ class _Case:
                 Verdict.UNDECIDED,
                 answer[1],
                 answer[2],
-                "only reads are known, and nobody may have read the rest",
+                "only reads are known: what is missing may have been there unread",
             )
         if answer[0] is Verdict.VIOLATED and not self.subject.ordered:
             return Verdict.UNDECIDED, answer[1], answer[2], "writes overlap in time"

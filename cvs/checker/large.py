@@ -86,8 +86,10 @@ def _rest(events: Events, meanings: Meanings, accepted: Accepted, columns: Colum
     if not others:
         return judge(replay([]), meanings, whole=False)
     numbers = _numbers(columns.writes, [name in others for name in columns.records])
-    numbers += _numbers(columns.updates, [name in accepted.base_of_others for name in columns.bases])
-    numbers.sort()
+    bases = [name in accepted.base_of_others for name in columns.bases]
+    numbers += _numbers(columns.updates, bases)
+    told = columns.received["number"][np.array(bases, np.bool_)[columns.received["owner"]]]
+    numbers = sorted((*numbers, *told.tolist(), *columns.commits.tolist()))
     run = replay([*columns.headers, *events(numbers)], [*([0] * len(columns.headers)), *numbers])
     run.rest, run.has_base_log = columns.last_time, True
     run.written.update(columns.views)  # because a view record may be left over that nobody ever wrote

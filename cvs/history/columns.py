@@ -69,6 +69,8 @@ class Columns:
     views: tuple[str, ...]
     kinds: Mapping[str, int]  # how many events of each kind
     rest: int  # number of the last event that says that all was propagated, or 0
+    received: Part  # number and owner: who was handed an update, which so did happen
+    commits: Integers  # numbers
     events: int
     first_time: int
     last_time: int
@@ -118,8 +120,11 @@ class Gathered:
         for kind, at, fields in kinds:
             tag = str(kind.__struct_config__.tag)
             self.kinds[tag] = self.kinds.get(tag, 0) + len(at)
-            if kind is ev.Quiescent:
+            if kind in (ev.Quiescent, ev.EpochCommitted):
                 self.put(kind, number=at + (self.events + 1))
+            if kind is ev.UpdateReceived:
+                owners = Owners(fields.named("table", self.named), self.named)
+                self.put(kind, number=at + (self.events + 1), owner=fields.keyed(owners, "key", self.bases))
             way = _WAYS.get(kind)
             if way is not None:
                 self.put(
@@ -175,7 +180,12 @@ class Gathered:
         """Join calls with their returns; of a part of a history, `numbers` are those of its events in the whole."""
         order = self._merged(self.times()) if numbers is None else np.append(0, numbers)
         errors = {start.process: start.clock_error for start in self.headers}
-        rests = self.together(ev.Quiescent, "number")["number"]
+        received = self.together(ev.UpdateReceived, "number", "owner")
+        rests, commits = (
+            self.together(kind, "number")["number"] for kind in (ev.Quiescent, ev.EpochCommitted)
+        )
+        if order is not None:
+            received["number"], rests, commits = order[received["number"]], order[rests], order[commits]
         widths = fill((errors.get(name, 0) for name in self.processes), len(self.processes))
 
         def joined(kinds: tuple[type, type], *own: str) -> Operations:
@@ -193,7 +203,9 @@ class Gathered:
             tables=tuple(self.tables),
             views=tuple(self.views),
             kinds=self.kinds,
-            rest=int((rests if order is None else order[rests]).max(initial=self.rest)),
+            rest=int(rests.max(initial=self.rest)),
+            received=received,
+            commits=commits,
             events=self.events,
             first_time=self.first_time or 0,
             last_time=self.last_time,

@@ -13,7 +13,7 @@ from cvs.errors import HistoryError
 from cvs.history import events as ev
 from cvs.history.carried import Arrow, Headers, events_of, fields_of, gather, packed, spread, tag_of
 from cvs.history.columns import Gathered, Readers
-from cvs.history.fields import Fields, Numbering, Owners
+from cvs.history.fields import Fields, Numbering
 from cvs.history.packing import NONE, Flags, Integers, Part
 from cvs.model.identity import key_identity
 
@@ -98,13 +98,10 @@ class _Routed(Gathered):
         kept = list(kinds)
         for kind, at, fields in kept:
             number = at + (self.events + 1)
-            if kind is ev.UpdateReceived:
-                owners = Owners(fields.named("table", self.named), self.named)
-                self.put(kind, number=number, owner=fields.keyed(owners, "key", self.bases))
-            elif kind is ev.ViewReadReturned:
+            if kind is ev.ViewReadReturned:
                 who = block.named("process", self.processes)[at]
                 self.put(kind, number=number, process=who, operation=fields.whole("operation"))
-            elif kind in (ev.ViewReadCalled, ev.EpochCommitted):
+            elif kind is ev.ViewReadCalled:
                 self.put(kind, number=number)
         super().add(block, kept)
 

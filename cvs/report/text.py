@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from cvs.errors import SpecificationError
 from cvs.report.explain import shown_key
 
 Document = dict[str, Any]
@@ -25,6 +26,8 @@ def screen(document: Document, *, paths: str, finding: str | None = None) -> str
         f"level: {levels or 'nothing to judge'}" + (f"   (expected: {expected})" if expected else ""),
         "",
     ]
+    if finding is not None:
+        _require(document, finding)
     news = _news(document, finding)
     lines += [f"  {sentence}" for sentence in news]
     windows = document["torn_windows"]
@@ -37,6 +40,12 @@ def screen(document: Document, *, paths: str, finding: str | None = None) -> str
     details = f"cvs audit {paths} --finding {worst}" if worst and not finding else f"cvs audit {paths} --json"
     lines.append(f"  Details:  {details}        Picture:  cvs report {paths}")
     return "\n".join(lines)
+
+
+def _require(document: Document, finding: str) -> None:
+    known = dict.fromkeys(f["property"] for g in document["granularities"] for f in g["properties"])
+    if finding not in known:
+        raise SpecificationError(f"nothing was found about {finding!r}", next_step=", ".join(known))
 
 
 def _head(document: Document) -> str:

@@ -12,7 +12,7 @@ from cvs.checker.classify import Judgement, judge
 from cvs.checker.large import judge_large
 from cvs.checker.meaning import DefinitionMeaning
 from cvs.checker.replay import replay
-from cvs.checker.verdict import Verdict
+from cvs.checker.verdict import LEVELS, Verdict
 from cvs.history import events as ev
 from cvs.history.columns import Gathered
 from cvs.model.definitions import definition_to_json, view_from_json
@@ -172,3 +172,41 @@ def test_a_rest_ends_with_the_next_base_update() -> None:
         again = late.rest()
         exact = judge(replay(again), lambda _: DefinitionMeaning(VIEWS["sum"]))
         assert Verdict.VIOLATED in {f.verdict for f in exact.of("converged", "record")}
+
+
+def test_an_unknown_base_update_leaves_only_what_it_touches_to_the_exact_judge() -> None:
+    chance = random.Random(14)
+    compared = some = 0
+    for number in range(120):
+        name = chance.choice(("sum", "count", "rows"))
+        events = certified(chance, name, moves=number % 2 == 0)
+        places = [i for i, e in enumerate(events) if isinstance(e, ev.BaseUpdateReturned)]
+        place = chance.choice(places)
+        outcome = chance.choice(("unknown", "rejected", "not_sent"))
+        events[place] = msgspec.structs.replace(events[place], outcome=outcome)
+        if chance.random() < 0.3:
+            called = events[place - 1]
+            received = ev.UpdateReceived(
+                process="m",
+                time=called.time,
+                stream="s",
+                entry=1,
+                table="r",
+                key=called.key,
+                version=called.version,
+            )
+            events.insert(place, received)
+        large = large_of(events, name)
+        if large is None:
+            continue
+        meaning = DefinitionMeaning(VIEWS[name])
+        exact = judge(replay(events), lambda _, meaning=meaning: meaning)
+        for found in exact.findings:
+            if found.granularity == "record" and found.property in LEVELS:
+                mine = [f for f in large.of(found.property, "record") if f.key == found.key]
+                assert all(f.verdict is found.verdict for f in mine), (found, mine, events)
+        assert str(large.level("record")) == str(exact.level("record")), events
+        compared += 1
+        some += any(f.count > 1 or f.tier == "lineage" for f in large.findings if f.verdict is Verdict.HOLDS)
+    assert compared > 40
+    assert some > 20
