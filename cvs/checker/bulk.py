@@ -31,6 +31,7 @@ class Bulk:
     """The views the bulk path knows, and the readers of their rows."""
 
     readers: Readers
+    written: frozenset[str] = frozenset()  # of a part: views that are written to in any part
     bases: dict[str, BaseRows] = field(default_factory=dict)
     views: dict[str, ViewRows] = field(default_factory=dict)
 
@@ -40,10 +41,12 @@ def bulk_of(
     definition: Definitions,
     tables: Mapping[str, BaseTable],
     owned: Callable[[str, Sequence[Any]], bool] | None = None,
+    written: frozenset[str] = frozenset(),
 ) -> Bulk:
     """Recognize the views of a run; a view the bulk path does not know is none of its readers.
 
-    View records that are not `owned` are of another part: nothing contributes to them here.
+    View records that are not `owned` are of another part: nothing contributes to them here. A view that is `written`
+    in another part only may yet have records here that nobody wrote.
     """
     records, by_table = Numbering(owned), dict[str, list[BaseRows]]()
     bases, shown = dict[str, BaseRows](), dict[str, ViewRows]()
@@ -57,7 +60,7 @@ def bulk_of(
         shown[name] = ViewRows(shape, name, records, contents)
         by_table.setdefault(shape.table, []).append(bases[name])
     readers = Readers(records=records, tables=by_table, views=shown)
-    return Bulk(readers=readers, bases=bases, views=shown)
+    return Bulk(readers=readers, written=written, bases=bases, views=shown)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,12 +124,14 @@ def _accept(run: Columns, bulk: Bulk) -> Accepted:
     found = Accepted()
     view_of = np.full(len(run.records), NONE, dtype=np.int64)
     view_of[run.writes.owner] = run.writes.own["view"]
-    for number, view in enumerate(run.views):
+    for view in dict.fromkeys((*run.views, *sorted(bulk.written))):
         if view not in bulk.bases:
             raise NotColumnarError("views of other kinds")
-        rows = bulk.bases[view]
-        told = told_of(rows, bulk.views[view], run=run, base=base, written=written)
-        mine = view_of == number
+        told = told_of(bulk.bases[view], bulk.views[view], run=run, base=base, written=written)
+        if view not in run.views:
+            _remember_others(found, run, told, base, left=np.zeros(len(run.records), np.bool_))
+            continue
+        mine = view_of == run.views.index(view)
         accepted = links.accepted & mine
         accepted[told.unsure] = False
         lines = _lines(run, links, base, told, accepted)

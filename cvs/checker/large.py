@@ -39,7 +39,7 @@ def judge_large(
     accepted = None if epochs and columns.events < WITH_EPOCHS else accept(columns, bulk)
     if accepted is None or not accepted.names:
         return None
-    judgement = _rest(events, meanings, accepted, columns, budget)
+    judgement = _rest(events, meanings, accepted, columns, written=bulk.written, budget=budget)
     judgement.run = _header(columns)
     for view, count in Counter(view for view, _ in accepted.names).items():
         judgement.findings += [
@@ -80,7 +80,15 @@ def _header(columns: Columns) -> Run:
     )
 
 
-def _rest(events: Events, meanings: Meanings, accepted: Accepted, columns: Columns, budget: int) -> Judgement:
+def _rest(
+    events: Events,
+    meanings: Meanings,
+    accepted: Accepted,
+    columns: Columns,
+    *,
+    written: frozenset[str],
+    budget: int,
+) -> Judgement:
     """Judge exactly the view records that were left over, with the base records that can matter to them."""
     others = set(accepted.others)
     if not others:
@@ -92,7 +100,9 @@ def _rest(events: Events, meanings: Meanings, accepted: Accepted, columns: Colum
     numbers = sorted((*numbers, *told.tolist(), *columns.commits.tolist()))
     run = replay([*columns.headers, *events(numbers)], [*([0] * len(columns.headers)), *numbers])
     run.rest, run.has_base_log = columns.last_time, True
-    run.written.update(columns.views)  # because a view record may be left over that nobody ever wrote
+    run.written.update(
+        columns.views, written
+    )  # because a view record may be left over that nobody ever wrote
     judgement = judge(run, meanings, budget=budget, whole=False)
     judgement.findings = [f for f in judgement.findings if (f.view, f.key) in others]
     judgement.judged = [j for j in judgement.judged if (j.subject.view, j.subject.key) in others]

@@ -19,7 +19,7 @@ from cvs.checker.meaning import Meaning
 from cvs.checker.replay import Run, ViewRun, replay
 from cvs.checker.shape import Shape, shape_of
 from cvs.checker.verdict import LEVELS, Finding, Verdict, Witness, worst
-from cvs.errors import AssumptionError
+from cvs.errors import AssumptionError, HistoryError
 from cvs.history import events as ev
 from cvs.history.carried import Arrow, Headers, events_of, gather, whole_of
 from cvs.history.columns import ENDLESS, Gathered, Reader
@@ -181,7 +181,9 @@ def judge_part(tables: Sequence[Arrow], part: int, parts: Parts, *, budget: int)
 
 def _exactly(carried: Carried, owned: Owned, near: Meanings, parts: Parts, *, budget: int) -> list[Finding]:
     facts = parts.facts
-    events = [*facts.headers, *carried.events(parts.headers), *facts.commits]
+    own = list(carried.events(parts.headers))
+    _require_once(own)
+    events = [*facts.headers, *own, *facts.commits]
     many = len(carried.at)
     run = replay(events, [*([0] * len(facts.headers)), *range(1, many + 1), *([0] * len(facts.commits))])
     run.rest, run.has_base_log = facts.rest, facts.has_base_log
@@ -189,11 +191,24 @@ def _exactly(carried: Carried, owned: Owned, near: Meanings, parts: Parts, *, bu
     return judge(run, near, budget=budget, whole=False, owned=owned).findings
 
 
+def _require_once(events: Iterable[Any]) -> None:
+    """Refuse an operation that stands there twice, which columns have no place for."""
+    seen = set[tuple[type, str, int]]()
+    for event in events:
+        name = (type(event), event.process, getattr(event, "operation", -1))
+        if name in seen and name[2] != -1:
+            raise HistoryError(
+                f'operation {name[2]} of "{name[1]}" stands there twice',
+                next_step="`cvs convert` lists every mistake with its line",
+            )
+        seen.add(name)
+
+
 def _in_bulk(
     carried: Carried, owned: Owned, near: Meanings, parts: Parts, *, budget: int
 ) -> list[Finding] | None:
     facts = parts.facts
-    bulk = bulk_of(facts.headers, parts.definition, parts.tables, owned)
+    bulk = bulk_of(facts.headers, parts.definition, parts.tables, owned, facts.written)
     gathered = Gathered(bulk.readers, several=False)
     gathered.headers = list(facts.headers)
     gathered.rest = ENDLESS if facts.rest is not None else 0

@@ -92,28 +92,32 @@ def _lines(whole: bytes) -> Arrow:
     )
 
 
-def _splits(files: Iterable[Path], batch: int) -> tuple[list[Split], int]:
-    """Cut the files; return about how many events there are."""
-    piece = _BATCHES * batch
+def _splits(files: list[Path], batch: int, tasks: int) -> tuple[list[Split], int]:
+    """Cut the files into pieces of some batches, but into as many as there are tasks; say about how many events."""
+    sizes = [_sizes(file) for file in files]
+    events = sum(map(sum, sizes))
+    piece = max(1, min(_BATCHES * batch, events // tasks))
     found: list[Split] = []
-    events = 0
-    for file in files:
+    for file, own in zip(files, sizes, strict=True):
         if file.suffix == ".parquet":
-            groups = pq.ParquetFile(file).metadata
-            sizes = [groups.row_group(n).num_rows for n in range(groups.num_row_groups)]
-            events += sum(sizes)
-            whole = list(accumulate(sizes))
-            starts = [n for n in range(len(sizes)) if not n or whole[n] // piece > whole[n - 1] // piece]
-            end = len(sizes)
+            ends, whole = len(own), list(accumulate(own))
+            starts = [n for n in range(ends) if not n or whole[n] // piece > whole[n - 1] // piece]
         else:
-            end = file.stat().st_size
-            events += end // _LINE
-            starts = list(range(0, end, piece * _LINE))
-        own: list[Split] = []
-        for start, stop in zip(starts, [*starts[1:], end], strict=True):
-            own.append(Split(len(found) + len(own), file, start, stop, batch, tuple(own)))
-        found += own
+            ends = file.stat().st_size
+            starts = list(range(0, ends, piece * _LINE))
+        before: list[Split] = []
+        for start, end in zip(starts, [*starts[1:], ends], strict=True):
+            before.append(Split(len(found) + len(before), file, start, end, batch, tuple(before)))
+        found += before
     return found, events
+
+
+def _sizes(file: Path) -> list[int]:
+    """Return how many events the row groups of a file have, or about how many its lines are."""
+    if file.suffix != ".parquet":
+        return [file.stat().st_size // _LINE]
+    groups = pq.ParquetFile(file).metadata
+    return [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
 
 
 @dataclass(frozen=True)
@@ -209,7 +213,7 @@ def _told_by(failure: Exception) -> Exception:
 
 def _audited(session: SparkSession, files: list[Path], budget: int, *, events_a_part: int) -> Judgement:
     context = session.sparkContext
-    splits, events = _splits(files, events_a_part)
+    splits, events = _splits(files, events_a_part, context.defaultParallelism)
     parts = max(context.defaultParallelism, events // events_a_part + 1)
     several = len(files) > 1
     task = Task(Facts(headers=_headers(files), parts=parts), budget, several)

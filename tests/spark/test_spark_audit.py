@@ -110,7 +110,7 @@ def said(findings: list[Finding]) -> Counter[Any]:
 
 
 def test_the_verdicts_are_those_of_the_local_engine(session: SparkSession, tmp_path: Path) -> None:
-    events = many(random.Random(5), runs=60)
+    events = many(random.Random(5), runs=24)
     lines, table, apart = tmp_path / "run.ndjson", tmp_path / "run.parquet", tmp_path / "apart"
     lines.write_bytes(history_bytes(events))
     with pq.ParquetWriter(table, schema()) as writer:
