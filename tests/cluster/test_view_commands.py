@@ -102,20 +102,14 @@ def test_applying_again_changes_nothing(session: CassandraSession, settings_file
 def test_the_order_of_write_times_is_declared_by_all_views_or_none(
     session: CassandraSession, settings_file: Path
 ) -> None:
-    """Over any number of replicas a row; beside a view of the other time-line it is refused with what to declare."""
-    session.define(
-        "CREATE KEYSPACE many_v WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}"
-    )
-    session.define("CREATE TABLE many_v.orders (id int PRIMARY KEY, region text)")
+    """Beside a view of the other time-line it is refused, with what to declare."""
     file = settings_file.with_name("ordered.sql")
     ordered = "TBLPROPERTIES ('cvs.timeline' = 'write-time')"
-    head = f"CREATE MATERIALIZED VIEW shop_views.ordered {ordered}"
-    file.write_text(f"{head} AS SELECT id, region FROM many_v.orders;")
+    one = f"CREATE MATERIALIZED VIEW shop_views.ordered {ordered} AS SELECT id, region FROM shop_v.orders;"
+    file.write_text(one)
     alone = cvs(settings_file, "apply", str(file), "--dry-run")
-    both = STATEMENT.replace("'cvs.level' = 'strong'", "'cvs.timeline' = 'write-time'")
-    file.write_text(f"{file.read_text()}\n{both}")
+    file.write_text(one + STATEMENT.replace("'cvs.level' = 'strong'", "'cvs.timeline' = 'write-time'"))
     together = cvs(settings_file, "apply", str(file), "--dry-run")
-    session.define("DROP KEYSPACE many_v")
     assert (alone.returncode, together.returncode) == (2, 0), together.stderr
     assert "shop_views.by_region declares absorbed" in alone.stderr
 
