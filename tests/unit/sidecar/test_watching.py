@@ -91,6 +91,7 @@ def test_a_pipeline_that_stands_still_grows_old_on_the_board() -> None:
     )
     watcher.running(control(7, 6))
     watcher.committed(control(7, 7))
+    watcher.queued = lambda: 10_000
     lag = board.status.views[0].lag_ms
     watcher.leads()
     assert board.status.views[0].lag_ms == lag == 500, "an idle second is no news"
@@ -98,6 +99,7 @@ def test_a_pipeline_that_stands_still_grows_old_on_the_board() -> None:
     watcher.leads()
     assert board.status.views[0].lag_ms == 30_500
     assert board.status.problems == ("capture is away",)
+    assert board.status.queued_change_count == 10_000, "what came since waits, paused or not"
 
 
 def test_other_views_than_before_may_be_shown_again() -> None:
