@@ -9,6 +9,7 @@ import os
 import re
 import ssl
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,7 @@ from cassandra.policies import (
     RoundRobinPolicy,
     TokenAwarePolicy,
 )
+from cassandra.protocol import ServerError
 from cassandra.query import PreparedStatement, tuple_factory
 
 from cvs.errors import StoreError
@@ -32,6 +34,7 @@ from cvs.errors import StoreError
 CONNECT_SECONDS_MAX = 20.0
 LOCAL_MARK = " [test-and-sets at LOCAL_SERIAL]"  # in a table's comment; without it they are at SERIAL
 CLOSED_ON_US = (ConnectionShutdown, ConnectionResetError, BrokenPipeError, ProtocolError)
+DEFINED_AGAIN_AFTER = (1.0, 2.0, 4.0)  # seconds
 RECONNECT_SECONDS = 1.0
 """The driver's own policy waits up to ten minutes, and a node that came back would not be asked meanwhile."""
 
@@ -135,7 +138,17 @@ class CassandraSession:
         return list(self.driver.execute(bound))
 
     def define(self, statement: str) -> None:
-        """Execute a definition (no values can be bound in it); names in it are checked by who makes it."""
+        """Execute a definition (no values can be bound in it); names in it are checked by who makes it.
+
+        Ours mean the same however often they are sent, so a node that fails at one is asked again: of several nodes
+        one may not know yet of a table that another has just dropped.
+        """
+        for pause in DEFINED_AGAIN_AFTER:
+            try:
+                self.driver.execute(statement, timeout=60.0)
+                return
+            except ServerError:
+                time.sleep(pause)
         self.driver.execute(statement, timeout=60.0)
 
     def close(self) -> None:

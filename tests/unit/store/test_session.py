@@ -8,6 +8,7 @@ import pytest
 from cassandra import AuthenticationFailed
 from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionShutdown
+from cassandra.protocol import ServerError
 
 from cvs.store import session
 from cvs.store.session import ClusterAddress, refusal
@@ -56,3 +57,27 @@ def test_threads_that_ask_at_once_share_one_session(monkeypatch: pytest.MonkeyPa
     assert len(found) == len(opened) == 1
     monkeypatch.setattr(os, "getpid", lambda: -1)
     assert id(ours.driver) not in found
+
+
+@pytest.mark.parametrize(("failing", "asked"), [(0, 1), (2, 3), (9, 4)])
+def test_a_definition_is_sent_again_where_a_node_failed_at_it(
+    monkeypatch: pytest.MonkeyPatch, failing: int, asked: int
+) -> None:
+    """`cvs uninstall` on three nodes ended as our mistake: one node did not know a table that another had dropped."""
+    sent: list[str] = []
+
+    class Driver:
+        def execute(self, statement: str, timeout: float) -> None:
+            sent.append(statement)
+            if len(sent) <= failing:
+                raise ServerError(0, "Unknown CF", None)
+
+    monkeypatch.setattr(session, "DEFINED_AGAIN_AFTER", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(session.CassandraSession, "driver", Driver())
+    ours = session.CassandraSession(ClusterAddress(contact_points=("nowhere",)))
+    if failing < asked:
+        ours.define("DROP TABLE IF EXISTS a.b")
+    else:
+        with pytest.raises(ServerError):
+            ours.define("DROP TABLE IF EXISTS a.b")
+    assert sent == ["DROP TABLE IF EXISTS a.b"] * asked
