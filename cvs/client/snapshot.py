@@ -25,7 +25,7 @@ from cvs.programs.stage_publish import PublishCompute
 from cvs.programs.stage_snapshot import MovedOnError, SnapshotReader
 from cvs.programs.stage_zone import ZoneCompute
 from cvs.store.session import CassandraSession
-from cvs.store.slices import given_up, middle
+from cvs.store.slices import given_up, halves
 
 ATTEMPTS = 40
 PAUSE_SECONDS = 0.02
@@ -202,14 +202,10 @@ class ViewReader:
         except InvalidRequest as gone:  # because another incarnation took over and this one's tables went
             raise MovedOnError from gone
         except ReadFailure as failure:
-            if not given_up(failure) or len(values) < 3:
+            parts = halves(values) if given_up(failure) else []
+            if not parts:
                 raise
-            bucket, low, high = values
-            between = middle(low, high)
-        return [
-            *self._read(statement, (bucket, low, between)),
-            *self._read(statement, (bucket, between, high)),
-        ]
+        return [row for part in parts for row in self._read(statement, part)]
 
 
 def _types(publication: Publication) -> dict[str, CqlType]:

@@ -136,14 +136,12 @@ def carry_out(views: Views, proposal: Proposal, *, whole_feed: bool = False) -> 
     if own in proposal.keyspaces:
         session.define(keyspace_statement(own, views.settings))
     views.catalog.create()
-    for name in {*proposal.keyspaces} - {own}:
-        views.catalog.note_keyspace(
-            name
-        )  # before it is made, or an interrupted apply would leave it for good
+    for name in {*proposal.keyspaces} - {own}:  # before it is made, or an interrupted apply would leave it
+        views.catalog.note_keyspace(name)
     for statement in proposal.definitions:
         session.define(statement)
     plan = maintenance_plan(proposal.views, views.bases())
-    names = Names(keyspace=views.settings.views.state_keyspace, incarnation=proposal.incarnation)
+    names = Names(keyspace=own, incarnation=proposal.incarnation)
     for name in proposal.captured:
         views.catalog.note_captured(name)
     for statement in proposal.switches:

@@ -235,9 +235,8 @@ def watch(
 ) -> None:
     """Let the board show what readers see: what serves, how far another is built, what is in the way."""
     pipeline.wishes = asked
-    if (
-        pipeline.recipe.names.incarnation == asked.incarnation
-    ):  # an older one looks at the feed until it gives way
+    # an older one looks at the feed until it gives way
+    if pipeline.recipe.names.incarnation == asked.incarnation:
         watcher.problems = lambda: (*own_problems(), *_feed_problems(pipeline))
     pipeline.watchers.append(PipelineWatcher(board=watcher, pipeline=pipeline))
 

@@ -5,7 +5,6 @@ The pipeline writes it after each epoch; readers get a whole, never a half-updat
 
 import threading
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -92,7 +91,7 @@ class StatusBoard:
                 queued_change_count=queued_change_count,
             )
 
-    def stands_still(self, now: float, *, problems: tuple[str, ...], queued: Callable[[], int]) -> None:
+    def stands_still(self, now: float, *, problems: tuple[str, ...], queued_change_count: int) -> None:
         """Let time pass without a commit: what is shown grows old, what waits grows, and why is said."""
         with self._lock:
             shown = self._status
@@ -100,7 +99,9 @@ class StatusBoard:
                 return
             lag_ms = max(0.0, now - shown.watermark) * 1000 if shown.watermark else 0.0
             views = tuple(replace(view, lag_ms=lag_ms) for view in shown.views)
-            self._status = replace(shown, views=views, problems=problems, queued_change_count=queued())
+            self._status = replace(
+                shown, views=views, problems=problems, queued_change_count=queued_change_count
+            )
 
     def change(self, **fields: object) -> None:
         """Replace single fields (leader, problems, watermark)."""

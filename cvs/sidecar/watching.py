@@ -86,7 +86,7 @@ class BoardWatcher:
 
     def leads(self) -> None:
         """Look at the board while nothing is committed: its lag grows, and what is in the way is on it."""
-        self.board.stands_still(self.clock(), problems=self.problems(), queued=self.queued)
+        self.board.stands_still(self.clock(), problems=self.problems(), queued_change_count=self.queued())
 
     def running(self, control: Control) -> None:
         """Note when the epoch began and what it is made of."""

@@ -143,13 +143,14 @@ class CassandraSession:
         Ours mean the same however often they are sent, so a node that fails at one is asked again: of several nodes
         one may not know yet of a table that another has just dropped.
         """
-        for pause in DEFINED_AGAIN_AFTER:
+        for pause in (*DEFINED_AGAIN_AFTER, None):
             try:
                 self.driver.execute(statement, timeout=60.0)
                 return
             except ServerError:
+                if pause is None:
+                    raise
                 time.sleep(pause)
-        self.driver.execute(statement, timeout=60.0)
 
     def close(self) -> None:
         """Close the session of this process, if there is one."""
@@ -178,6 +179,7 @@ def _open(address: ClusterAddress) -> Session:
         ssl_context=tls_context(address),
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
         connect_timeout=CONNECT_SECONDS_MAX,
+        control_connection_timeout=CONNECT_SECONDS_MAX,  # by itself 2 s, too few to hear the schema of a busy node
         reconnection_policy=ConstantReconnectionPolicy(RECONNECT_SECONDS, max_attempts=None),
         protocol_version=5,
     )

@@ -6,6 +6,8 @@ those, it answers, since a slice that is narrow enough has fewer. The halves are
 tombstones lie is what nobody may read: the first dozens of halves may be empty, one request each.
 """
 
+from typing import Any
+
 from cassandra import ReadFailure
 
 TOO_MANY_TOMBSTONES = 0x0001
@@ -15,6 +17,15 @@ TOO_MANY_TOMBSTONES = 0x0001
 def given_up(answer: object) -> bool:
     """Say whether a replica met more tombstones than it may."""
     return isinstance(answer, ReadFailure) and TOO_MANY_TOMBSTONES in (answer.error_code_map or {}).values()
+
+
+def halves(values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    """Cut a slice, bound as (bucket, low, high), in two; what names its rows by key cannot be cut."""
+    if len(values) < 3:
+        return []
+    bucket, low, high = values
+    between = middle(low, high)
+    return [(bucket, low, between), (bucket, between, high)]
 
 
 def middle(low: bytes, high: bytes) -> bytes:

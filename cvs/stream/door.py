@@ -29,7 +29,7 @@ from cvs.programs.stage_delta import PutImages, ReadImages
 from cvs.programs.stage_publish import PutRows
 from cvs.store.outcomes import outcome_of_error
 from cvs.store.session import CassandraSession
-from cvs.store.slices import given_up, middle
+from cvs.store.slices import given_up, halves
 
 IN_FLIGHT = 64
 KEYS_A_READ = 400
@@ -307,11 +307,10 @@ class _Sent:
 def _halves(read: Read, failure: Exception) -> list[Read]:
     """Cut a slice in two."""
     text, values, level = read
-    if len(values) < 3:
+    parts = halves(values)
+    if not parts:
         raise StoreError(f"the cluster refuses to read a few rows by their keys: {failure}") from failure
-    bucket, low, high = values
-    between = middle(low, high)
-    return [(text, (bucket, low, between), level), (text, (bucket, between, high), level)]
+    return [(text, part, level) for part in parts]
 
 
 def _size(request: Any) -> int:

@@ -21,7 +21,7 @@ def read_pinned(feed: Feed, pin: Pin) -> Iterable[Change]:
             position += len(found)
 
 
-class Known(dict[str, TableDefinition]):
+class Definitions(dict[str, TableDefinition]):
     """Definitions by reference, of the tables a plan reads; others are passed over."""
 
     def __init__(self, feed: Feed, wanted: Mapping[str, TableDefinition]) -> None:

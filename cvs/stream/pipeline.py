@@ -37,7 +37,7 @@ from cvs.stream.bases import delta_input
 from cvs.stream.build import PREFIX, Build
 from cvs.stream.door import CassandraDoor
 from cvs.stream.phases import Wishes, pin_after, reads
-from cvs.stream.pinned import Known, read_pinned
+from cvs.stream.pinned import Definitions, read_pinned
 from cvs.stream.quarantine import put_quarantined
 from cvs.stream.recipe import Recipe
 from cvs.stream.retiring import renew_published, retire_rows
@@ -92,7 +92,7 @@ class Pipeline:
     bound: int | None = None  # microseconds by which clocks may differ; None: no write-time line
     seconds: dict[str, float] = field(default_factory=dict)
     seen: Mapping[str, Head] | None = None  # the streams, as they were last looked at
-    _known: Known = field(init=False)
+    _known: Definitions = field(init=False)
     _reads: Mapping[str, Collection[str]] = field(init=False)
     _last_pin: float = 0.0
     _waiting: Waiting = field(init=False)
@@ -102,7 +102,7 @@ class Pipeline:
         self.program = self.recipe.program()
         self.door = self.recipe.door(self.session)
         self.images = RememberedImages(self._ask)
-        self._known = Known(self.feed, self.recipe.definitions)
+        self._known = Definitions(self.feed, self.recipe.definitions)
         self._waiting = Waiting(self.feed, bound=self.bound or 0)
         self._reads = reads(self.recipe.plan)
 
@@ -160,7 +160,7 @@ class Pipeline:
         serving = drive(read_control(), self.door)
         if not control.pin.has_all(serving.pin):
             return False
-        following = self._pin_after(control.pin, built=True)
+        following = self._pin_after(control.pin, self.heads(), built=True)
         assert following is not None, "what is built is published whether or not there is input"
         following = structs.replace(following, lifted=serving.pin.lifted)
         self.control = taken_over = drive(take_over(serving, control, following), self.door)
@@ -299,9 +299,9 @@ class Pipeline:
         return found
 
     def waiting(self) -> int:
-        """Return how many changes no epoch has taken."""
+        """Return how many changes no epoch has taken, of what was last seen of the feed: other threads ask too."""
         taken = self.control.pin.until if self.control else {}
-        return sum(head.position - taken.get(stream, 0) for stream, head in self.heads().items())
+        return sum(head.position - taken.get(stream, 0) for stream, head in (self.seen or {}).items())
 
     def scan_ahead(self) -> int | None:
         """Return how many scanned rows no epoch has taken; None before the scan may begin."""
@@ -315,12 +315,13 @@ class Pipeline:
 
         `stopped`: base tables that the last epoch found nothing can follow any more.
         """
+        heads = self.heads()  # also while nothing may be pinned: what waits is said of them
         if (self.wishes().halt or self.ending) and not stopped:
             return None
         begins = last.building and not last.until
-        if begins and (self.build is None or not self.build.confirmed(self.heads())):
+        if begins and (self.build is None or not self.build.confirmed(heads)):
             return None
-        return self._pin_after(last, built=self.serves and self._built(last), stopped=stopped or {})
+        return self._pin_after(last, heads, built=self.serves and self._built(last), stopped=stopped or {})
 
     def _built(self, last: Pin) -> bool:
         """Say whether a build was read to its end and all of it is in epochs."""
@@ -329,8 +330,10 @@ class Pipeline:
             return False
         return last.taken.get(build.stream, 0) >= build.head.position
 
-    def _pin_after(self, last: Pin, *, built: bool, stopped: Mapping[str, str] | None = None) -> Pin | None:
-        heads, line, due = self.heads(), None, False
+    def _pin_after(
+        self, last: Pin, heads: Mapping[str, Head], *, built: bool, stopped: Mapping[str, str] | None = None
+    ) -> Pin | None:
+        line, due = None, False
         if self.bound is not None:
             heads, line, due = self._waiting.proposed(last, heads, limit=self.changes_an_epoch)
         found = pin_after(

@@ -21,8 +21,8 @@ from cvs.programs.line import Line, admit
 from cvs.programs.stage_delta import DeltaInput
 from cvs.stream.bases import UNLIKE_ROWS, delta_input
 from cvs.stream.build import SCANNED
+from cvs.stream.pinned import FEED_PAGE
 
-PAGE = 5_000
 MICROSECONDS = 1_000_000
 Known = Mapping[str, TableDefinition]
 
@@ -118,7 +118,7 @@ class Waiting:
         if mine is None or mine.start > start or mine.end < start:
             mine = self._streams[stream] = _Stream(start, start)
         while mine.end < end:
-            self._read(stream, min(PAGE, end - mine.end), ahead=self._now() + self.bound)
+            self._read(stream, min(FEED_PAGE, end - mine.end), ahead=self._now() + self.bound)
 
     def _read(self, stream: str, count: int, *, ahead: int) -> int:
         mine = self._streams[stream]
@@ -160,7 +160,7 @@ class Waiting:
 
     def _more(self, stream: str, heads: Mapping[str, Head], left: int, ahead: int) -> int:
         there = heads[stream].position - self._streams[stream].end
-        return self._read(stream, min(PAGE, left, there), ahead=ahead)
+        return self._read(stream, min(FEED_PAGE, left, there), ahead=ahead)
 
     def _held(self, stream: str, last: Pin) -> int:
         """Return the position below which nothing waits after an epoch."""

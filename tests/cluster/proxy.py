@@ -1,25 +1,31 @@
-"""A proxy before real nodes that can lose one answer: the request arrives, the connection breaks before the reply."""
+"""A proxy before real nodes that can lose one answer (the request arrives, the connection breaks before the reply) or
+keep it back."""
 
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 
 class LossyProxy:
     """Forwards between clients and nodes; after `lose_answer_to(mark)` the next request with the mark is answered
-    by a broken connection, although the node received it and executed it."""
+    by a broken connection, although the node received it and executed it; after `keep_answer_to` it comes late."""
 
     def __init__(self, routes: Mapping[str, str], port: int) -> None:
         self.lost = 0
         self._routes, self._port = routes, port
         self._mark: bytes | None = None
+        self._kept_seconds = 0.0
         self._listeners: list[socket.socket] = []
         self._open: list[socket.socket] = []
 
     def lose_answer_to(self, mark: bytes) -> None:
         self._mark = mark
+
+    def keep_answer_to(self, mark: bytes, seconds: float) -> None:
+        self._mark, self._kept_seconds = mark, seconds
 
     def start(self) -> None:
         for address, node in self._routes.items():
@@ -55,7 +61,10 @@ class LossyProxy:
             while data := server.recv(65536):
                 if doomed.is_set():
                     self.lost += 1
-                    break
+                    if not self._kept_seconds:
+                        break
+                    time.sleep(self._kept_seconds)
+                    doomed.clear()
                 client.sendall(data)
         _break(client), _break(server)
 

@@ -8,6 +8,7 @@ finds its own signature.
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -86,5 +87,19 @@ def test_what_a_caller_hears_when_the_answer_is_lost(
         assert proxy.lost == 1, "the fault did not happen, so this shows nothing"
         assert store.read(place, serial=True).signature == mine, "it was applied, whatever the caller heard"
         assert outcome.kind is heard
+    finally:
+        session.close()
+
+
+def test_a_busy_node_may_take_its_time_to_tell_the_schema(
+    proxied: tuple[LossyProxy, ClusterAddress],
+) -> None:
+    """The driver's own two seconds for it ended processes that began while a node had much to do."""
+    proxy, address = proxied
+    proxy.keep_answer_to(b"system_schema.tables", 3.0)
+    session = CassandraSession(replace(address, contact_points=address.contact_points[:1]))
+    try:
+        assert session.execute("SELECT cluster_name FROM system.local")
+        assert proxy.lost == 1, "nothing was kept back, so this shows nothing"
     finally:
         session.close()
