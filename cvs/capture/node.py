@@ -16,7 +16,7 @@ from cassandra.query import dict_factory
 from cvs.capture.schema import QUERIES
 from cvs.errors import StoreError
 from cvs.store.outcomes import UNANSWERED
-from cvs.store.session import ClusterAddress, refusal, tls_context
+from cvs.store.session import CONNECT_SECONDS_MAX, ClusterAddress, refusal, tls_context
 
 FULL_ALARM = 0.7  # of cdc_total_space: time to act before the node does
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -146,6 +146,8 @@ class NodeConnection:
             port=self._port,
             auth_provider=self._auth,
             ssl_context=self._tls,
+            connect_timeout=CONNECT_SECONDS_MAX,
+            control_connection_timeout=CONNECT_SECONDS_MAX,
             execution_profiles={EXEC_PROFILE_DEFAULT: profile},
         )
         self._session = self._cluster.connect()

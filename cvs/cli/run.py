@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import click
+from cassandra import InvalidRequest, Unauthorized
 
 from cvs.cli.options import read_settings, settings_option
 from cvs.errors import CvsError, ExitCode, MissingEnvironmentError
@@ -12,6 +13,8 @@ from cvs.programs.stage_bucket import ALL_RULES
 from cvs.sidecar.lifecycle import serve
 from cvs.sidecar.logs import logger
 from cvs.sidecar.settings import Settings
+from cvs.sidecar.views import unanswered
+from cvs.store.outcomes import UNANSWERED
 from cvs.stream.runner import RunSettings
 
 
@@ -60,3 +63,7 @@ def _serve(settings: Settings, log: Any, alter: Callable[[RunSettings], RunSetti
         raise MissingEnvironmentError.of_system(
             refusal, where=folders, next_step="mend it and start again: everything goes on where it stands"
         ) from refusal
+    except (InvalidRequest, Unauthorized):
+        raise
+    except UNANSWERED as silence:
+        raise unanswered(silence) from silence

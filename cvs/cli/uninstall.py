@@ -7,7 +7,7 @@ import click
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json
 from cvs.errors import ExitCode, SpecificationError
-from cvs.sidecar.apply import uninstall_statements
+from cvs.sidecar.apply import uninstall_statements, wait_stopped
 from cvs.sidecar.views import opened_views
 from cvs.store.session import CassandraSession
 
@@ -20,6 +20,8 @@ from cvs.store.session import CassandraSession
 def command(settings_file: str | None, dry_run: bool, yes: bool, as_json: bool) -> int:
     """Drop every view and all state of cvs, and switch off the `cdc` that cvs switched on.
 
+    End `cvs run` first: while a sidecar keeps the views this is refused.
+
     \b
     cvs uninstall --dry-run
     """
@@ -31,6 +33,8 @@ def command(settings_file: str | None, dry_run: bool, yes: bool, as_json: bool) 
         if not as_json:
             console().print("\n".join(f"{s};" for s in statements) or "nothing of cvs is here", markup=False)
         agreed = bool(statements) and not dry_run and (yes or _asked(as_json))
+        if agreed:
+            wait_stopped(views)
         for statement in statements if agreed else ():
             views.session.define(statement)
     if agreed and not as_json:

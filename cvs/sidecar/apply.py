@@ -4,15 +4,17 @@ Everything cvs creates lives in the keyspaces the settings and the views name; o
 `cdc = true` is changed, and that only after it was shown.
 """
 
+import time
 from dataclasses import dataclass
 from uuid import uuid4
 
 from cvs.capture.opening import filled_by_others
-from cvs.errors import SpecificationError
+from cvs.errors import SpecificationError, StoreError
 from cvs.model.layout import create_statement, quoted
 from cvs.plan.maintenance import maintenance_plan
 from cvs.plan.sql import DeclaredView
 from cvs.sidecar.catalog import CatalogLife, Change, changes, statement_of
+from cvs.sidecar.leadership import LEASE_SECONDS, leader
 from cvs.sidecar.settings import Settings
 from cvs.sidecar.views import Views
 from cvs.stream.build import PREFIX
@@ -174,6 +176,21 @@ def retire(views: Views, incarnation: int) -> tuple[str, ...]:
             forget(views.session, views.settings.views.state_keyspace, number)
             views.catalog.remove_life(number)
     return tuple(gone)
+
+
+def wait_stopped(views: Views, *, seconds: float = LEASE_SECONDS + 1) -> None:
+    """Refuse to remove what a sidecar still writes; one that was killed leads for the rest of its lease.
+
+    A write to a table that is just being dropped stays in the commit log as one of a table that Cassandra knows no
+    more: the drop fails on that node ("Unknown CF"), and so does each later one until the node is restarted.
+    """
+    end = time.monotonic() + seconds
+    while who := leader(views.session, views.settings.views.state_keyspace):
+        if time.monotonic() > end:
+            raise StoreError(
+                "a sidecar still keeps the views", where=who, next_step="end all `cvs run`, then again"
+            )
+        time.sleep(0.5)
 
 
 def uninstall_statements(views: Views) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from cassandra import InvalidRequest
+
 from cvs.model.layout import quoted
 from cvs.store.outcomes import UNANSWERED
 from cvs.store.session import CassandraSession
@@ -24,6 +26,17 @@ def leader_statement(keyspace: str) -> str:
     return f"CREATE TABLE IF NOT EXISTS {quoted(keyspace)}.catalog_leader (id int PRIMARY KEY, process text)"
 
 
+def leader(session: CassandraSession, keyspace: str) -> str:
+    """Return the name of the process that leads; empty: none does, or nothing is there that could be led."""
+    try:
+        found = session.execute(
+            f"SELECT process FROM {quoted(keyspace)}.catalog_leader WHERE id = 0", serial=True
+        )
+    except InvalidRequest:
+        return ""
+    return str((found[0][0] if found else None) or "")
+
+
 @dataclass(slots=True, kw_only=True)
 class Leadership:
     """This process's part in it: asks again and again, and tells when its part changes."""
@@ -34,9 +47,11 @@ class Leadership:
     changed: Callable[[bool], None] = lambda _: None
     standing_by: Callable[[], None] = lambda: None
     leading: Callable[[], None] = lambda: None
+    failed: Callable[[], None] = lambda: None
     lease_seconds: int = LEASE_SECONDS
     monotonic: Callable[[], float] = time.monotonic
     leader: str = ""
+    failure: Exception | None = None
     _until: float = 0.0
     _was: bool = False
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -77,8 +92,12 @@ class Leadership:
         (self.leading if self._was else self.standing_by)()
 
     def _follow(self) -> None:
-        while not self._stop.wait(self.lease_seconds / RENEWALS_A_LEASE):
-            self.ask()
+        try:
+            while not self._stop.wait(self.lease_seconds / RENEWALS_A_LEASE):
+                self.ask()
+        except Exception as fault:  # noqa: BLE001 -- because a process that can never lead again must not stay
+            self.failure = fault
+            self.failed()
 
     def _send(self, statement: str, values: tuple[str, ...]) -> tuple[Any, ...] | None:
         """Send one statement; None: no answer, so nothing is known and the lease runs on to its end."""

@@ -62,6 +62,7 @@ def serve(settings: Settings, *, log: Any, alter: Alter = lambda it: it) -> None
             changed=lambda leads: _role(leads, board, log, watcher=watcher),
             standing_by=lambda: watcher.stands_by(_committed(session, settings)),
             leading=watcher.leads,
+            failed=ended.set,
         )
         capturing = Capturing.of(settings, ended=ended, log=log, leads=leadership.leads)
         leadership.start()
@@ -75,8 +76,9 @@ def serve(settings: Settings, *, log: Any, alter: Alter = lambda it: it) -> None
                 log.info("other views are wanted")
         finally:
             ended.set()
-    if capturing is not None and capturing.failure is not None:
-        raise capturing.failure
+    for part in (leadership, capturing):
+        if part is not None and part.failure is not None:
+            raise part.failure
     log.info("ended")
 
 

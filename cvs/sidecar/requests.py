@@ -9,14 +9,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from cassandra import DriverException
-from cassandra.cluster import NoHostAvailable
-
 from cvs.client.control import read_control
 from cvs.errors import StoreError
 from cvs.model.layout import quoted
 from cvs.programs.epoch import LIVE, PAUSED
 from cvs.sidecar.catalog import Catalog
+from cvs.store.outcomes import UNANSWERED
 from cvs.store.session import CassandraSession
 from cvs.stream.phases import Wishes
 
@@ -109,7 +107,7 @@ class Asked:
         """Return what is asked of single views."""
         if self.monotonic() >= self._due:
             self._due = self.monotonic() + ASK_SECONDS
-            with suppress(DriverException, NoHostAvailable):
+            with suppress(*UNANSWERED):
                 self._ask()
         return self.wishes
 

@@ -28,6 +28,7 @@ from cvs.sidecar.catalog import Catalog, CatalogView
 from cvs.sidecar.scanning import TableScan, canonical_form, pages
 from cvs.sidecar.settings import Settings
 from cvs.sidecar.verification import Records, Report, Shown, verify
+from cvs.store.outcomes import UNANSWERED
 from cvs.store.schema import base_tables
 from cvs.store.session import CassandraSession, ClusterAddress
 from cvs.stream.tables import Names
@@ -254,6 +255,14 @@ def not_applied() -> SpecificationError:
     return SpecificationError("no view is applied yet", next_step="cvs apply views.sql")
 
 
+def unanswered(silence: BaseException) -> StoreError:
+    """Return what to say where a request got no answer and was not worth another."""
+    return StoreError(
+        f"the cluster did not answer: {type(silence).__name__}: {silence}",
+        next_step="see that a quorum of its nodes is up, then start it again",
+    )
+
+
 @contextmanager
 def opened_views(settings: Settings) -> Iterator[Views]:
     """Open the cluster of the settings as a command needs it, and close it whatever happens."""
@@ -271,5 +280,7 @@ def opened_views(settings: Settings) -> Iterator[Views]:
             where=settings.cluster.username,
             next_step="grant it what docker/role.cql grants",
         ) from refusal
+    except UNANSWERED as silence:
+        raise unanswered(silence) from silence
     finally:
         session.close()

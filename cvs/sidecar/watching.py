@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from cvs.programs.epoch import BROKEN, BUILDING, LIVE, PAUSED, PUBLISHING, Control, Pin
 from cvs.programs.epoch_run import EpochResult
 from cvs.sidecar.status import EpochStatus, StatusBoard, ViewState, ViewStatus
+from cvs.store.outcomes import UNANSWERED
 from cvs.stream.phases import reason, sources
 from cvs.stream.pipeline import Pipeline
 from cvs.stream.quarantine import quarantined
@@ -194,7 +195,10 @@ class PipelineWatcher:
         """Count what is in quarantine of a view and of the base tables it reads."""
         recipe = self.pipeline.recipe
         if self._excluded is None:
-            found = quarantined(self.pipeline.session, recipe.names.keyspace, recipe.names.incarnation)
+            try:
+                found = quarantined(self.pipeline.session, recipe.names.keyspace, recipe.names.incarnation)
+            except UNANSWERED:
+                return 0  # it is asked again at the next epoch
             self._excluded = Counter(entry.source for entry in found)
         return sum(self._excluded[source] for source in (view, *self._sources(view)))
 

@@ -9,7 +9,6 @@ import os
 import re
 import ssl
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,7 +33,6 @@ from cvs.errors import StoreError
 CONNECT_SECONDS_MAX = 20.0
 LOCAL_MARK = " [test-and-sets at LOCAL_SERIAL]"  # in a table's comment; without it they are at SERIAL
 CLOSED_ON_US = (ConnectionShutdown, ConnectionResetError, BrokenPipeError, ProtocolError)
-DEFINED_AGAIN_AFTER = (1.0, 2.0, 4.0)  # seconds
 RECONNECT_SECONDS = 1.0
 """The driver's own policy waits up to ten minutes, and a node that came back would not be asked meanwhile."""
 
@@ -140,17 +138,17 @@ class CassandraSession:
     def define(self, statement: str) -> None:
         """Execute a definition (no values can be bound in it); names in it are checked by who makes it.
 
-        Ours mean the same however often they are sent, so a node that fails at one is asked again: of several nodes
-        one may not know yet of a table that another has just dropped.
+        A node that fails at one may have done half of it: sent again, it goes to another node, which knows nothing of
+        that (seen: all said well, and the one that failed kept another schema).
         """
-        for pause in (*DEFINED_AGAIN_AFTER, None):
-            try:
-                self.driver.execute(statement, timeout=60.0)
-                return
-            except ServerError:
-                if pause is None:
-                    raise
-                time.sleep(pause)
+        try:
+            self.driver.execute(statement, timeout=60.0)
+        except ServerError as failure:
+            raise StoreError(
+                f"a node failed at a definition: {failure.message}",
+                where=statement.split(" WITH ")[0],
+                next_step="restart the nodes that `nodetool describecluster` shows with another schema, then again",
+            ) from failure
 
     def close(self) -> None:
         """Close the session of this process, if there is one."""

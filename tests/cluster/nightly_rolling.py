@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -45,7 +45,7 @@ class Deployment:
             f'[views]\nstate_keyspace = "{STATE}"\npublished_keyspace = "seen"\nreplication_factor = 3\n'
             '[spark]\nmaster = ""\n[http]\nport = 0\n'
         )
-        self._running: list[RunningProcess] = []
+        self.running: dict[str, RunningProcess] = {}
 
     def cvs(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "cvs", *arguments]
@@ -53,24 +53,38 @@ class Deployment:
             command, cwd=self.folder, capture_output=True, text=True, check=False, timeout=SECONDS_MAX
         )
 
-    def start(self, name: str, *arguments: str, **environment: str) -> RunningProcess:
+    def start(self, name: str, *arguments: str, **environment: str) -> None:
         words = [f"{key}={value}" for key, value in environment.items()]
         command = ["env", "-C", str(self.folder), *words, sys.executable, "-m", "cvs", *arguments]
-        process = RunningProcess.owned(command, output=self.folder / f"{name}.log")
-        self._running.append(process)
-        return process
+        self.running[name] = RunningProcess.owned(command, output=self.folder / f"{name}.log")
 
-    def sidecar(self, name: str) -> RunningProcess:
-        process = self.start(name, "run", CVS_RECORDING_FOLDER=f"recorded-{name}")
-        wait(lambda: self.said(name, "ready"), f"{name} to be ready")
-        return process
+    def sidecar(self, name: str) -> None:
+        self.start(name, "run", CVS_RECORDING_FOLDER=f"recorded-{name}")
+        self.wait(lambda: self.said(name, "ready"), f"{name} to be ready")
+
+    def wait(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait as long as all goes on: a process that ended by itself is told at once, with its last words."""
+
+        def met() -> bool:
+            for name, process in self.running.items():
+                assert process.alive, f"{name} ended: {self.said_last(name)}"
+            return condition()
+
+        try:
+            wait(met, what)
+        except AssertionError as fault:
+            words = [f"{name}: {self.said_last(name)}" for name in self.running]
+            raise AssertionError("\n".join([str(fault), *words])) from None
+
+    def said_last(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text()[-2000:]
 
     def said(self, name: str, event: str) -> bool:
         lines = (self.folder / f"{name}.log").read_text().splitlines()
         return any(json.loads(line)["event"] == event for line in lines if line.startswith("{"))
 
     def close(self) -> None:
-        for process in self._running:
+        for process in self.running.values():
             process.kill()
 
 
@@ -101,22 +115,22 @@ def test_nothing_is_lost_and_the_level_is_kept(
         for node in nodes:
             capture = ("--node", node.address, "--port", str(node.native_port), "--feed", "feed")
             deployment.start(f"capture{node.number}", "capture", *capture)
-        first = deployment.sidecar("first")
+        deployment.sidecar("first")
         driver = closing.enter_context(connected(*nodes))
         with Writer(driver.connect(), "rolling.t", pause=0.1) as writer:
             writer.more(100)
             _restart(cassandra_cluster, 0, writer)
-            second = deployment.sidecar("second")  # a second worker, and a node away
+            deployment.sidecar("second")  # a second worker, and a node away
             _restart(cassandra_cluster, 1, writer)
-            first.end()  # the first is taken away; the second goes on
-            wait(lambda: deployment.said("second", "leads"), "the second to lead")
+            deployment.running.pop("first").end()  # the first is taken away; the second goes on
+            deployment.wait(lambda: deployment.said("second", "leads"), "the second to lead")
             writer.more(100)
             deployment.sidecar("third")
-            second.kill()
-            wait(lambda: deployment.said("third", "leads"), "the third to lead")
+            deployment.running.pop("second").kill()
+            deployment.wait(lambda: deployment.said("third", "leads"), "the third to lead")
             _restart(cassandra_cluster, 2, writer)
         ended = time.time_ns() // 1000
-        wait(lambda: _watermark(session) > ended, "the views to show the last write")
+        deployment.wait(lambda: _watermark(session) > ended, "the views to show the last write")
         verified = deployment.cvs("verify", "--json")
         assert verified.returncode == 0, verified.stdout[-2000:] + verified.stderr
         folders = [f"recorded-{name}" for name in ("first", "second", "third")]
@@ -124,7 +138,9 @@ def test_nothing_is_lost_and_the_level_is_kept(
         assert audited.returncode == 0, audited.stdout[-2000:] + audited.stderr
         result = json.loads(audited.stdout)["result"]
         assert result["files"][0]["epochs"][1] > 50, os.linesep.join(folders)
-        assert deployment.cvs("uninstall", "--yes").returncode == 0
+        deployment.running.pop("third").end()
+        removed = deployment.cvs("uninstall", "--yes")
+        assert removed.returncode == 0, removed.stdout + removed.stderr
 
 
 def _restart(cluster: EmbeddedCluster, index: int, writer: Writer) -> None:

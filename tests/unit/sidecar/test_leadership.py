@@ -1,5 +1,6 @@
 """Who leads goes on asking, whatever the cluster answers meanwhile."""
 
+import threading
 from typing import Any
 
 from cassandra.protocol import OverloadedErrorMessage, ServerError
@@ -31,3 +32,13 @@ def test_a_node_that_fails_to_answer_ends_no_lead_before_its_lease() -> None:
         lead.ask()
         assert lead.leads() is leads
     assert lead.leader == "another"
+
+
+def test_a_thread_that_cannot_go_on_is_told_of() -> None:
+    """Else the process would stand by for ever, and nobody would lead."""
+    told = threading.Event()
+    cluster: Any = Cluster((True,), ValueError("no answer of a cluster"))
+    lead = Leadership(session=cluster, keyspace="k", process="me", lease_seconds=0, failed=told.set)
+    lead.start()
+    assert told.wait(10)
+    assert isinstance(lead.failure, ValueError)

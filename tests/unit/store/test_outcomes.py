@@ -1,6 +1,7 @@
 """Everything the driver can raise has an outcome with a reason; nothing surely wrong is called certain."""
 
 import inspect
+from io import BytesIO
 from types import ModuleType
 
 import cassandra
@@ -21,7 +22,7 @@ from cassandra.connection import ConnectionShutdown
 from cassandra.pool import NoConnectionsAvailable
 
 from cvs.model.outcome import OutcomeKind
-from cvs.store.outcomes import CAS_WRITE_UNKNOWN, ERRORS, outcome_of_error
+from cvs.store.outcomes import ERRORS, UNANSWERED, CasWriteUnknown, outcome_of_error
 
 MODULES: tuple[ModuleType, ...] = (cassandra, cluster, connection, pool, protocol)
 
@@ -64,7 +65,7 @@ def test_no_error_is_ever_applied_or_rejected() -> None:
         (WriteTimeout("x", write_type=WriteType.SIMPLE), OutcomeKind.UNKNOWN),
         (OperationTimedOut(), OutcomeKind.UNKNOWN),
         (Unavailable("x"), OutcomeKind.UNKNOWN),
-        (protocol.ErrorMessage(CAS_WRITE_UNKNOWN, "unknown", {}), OutcomeKind.UNKNOWN),
+        (CasWriteUnknown(0x1700, "unknown", {}), OutcomeKind.UNKNOWN),
         (protocol.OverloadedErrorMessage(0x1001, "busy", {}), OutcomeKind.UNKNOWN),
         (ConnectionShutdown("gone"), OutcomeKind.UNKNOWN),
         (NoHostAvailable("none", {"a": NoConnectionsAvailable("full")}), OutcomeKind.NOT_SENT),
@@ -78,3 +79,14 @@ def test_each_kind_of_error_means_what_the_table_says(error: BaseException, kind
     """The cases that matter, by name, with a reason each."""
     outcome = outcome_of_error(error)
     assert (outcome.kind, bool(outcome.reason)) == (kind, True)
+
+
+def test_the_driver_reads_the_answer_of_a_node_that_does_not_know() -> None:
+    """It made an error of no family of it, which ended whoever waits for answers and asks again."""
+    sent = BytesIO()
+    protocol.write_int(sent, 0x1700)
+    protocol.write_string(sent, "CAS operation result is unknown - proposal accepted by 1 but not a quorum.")
+    sent.seek(0)
+    read = protocol.ErrorMessage.recv_body(sent, 5)
+    assert isinstance(read, CasWriteUnknown)
+    assert isinstance(read.to_exception(), UNANSWERED)
