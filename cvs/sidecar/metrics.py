@@ -51,6 +51,12 @@ METRICS = (
         alarm="above 0: `cvs quarantine` lists them with the reason",
     ),
     Metric(
+        name="cvs_view_untimely",
+        labels=("view",),
+        meaning="base rows that were shown out of the order of write times (0 without the write-time line)",
+        alarm="grows: clocks differ by more than `[pipeline] skew_ms`, or writers set old write times; `cvs status`",
+    ),
+    Metric(
         name="cvs_committed_epoch",
         meaning="the epoch the control row says is done",
         alarm="does not grow for 1 minute while the queue is not empty: read the log of the leader",
@@ -111,6 +117,7 @@ def _samples(status: Status) -> dict[str, list[tuple[tuple[str, ...], float]]]:
         ],
         "cvs_view_rows": [((v.name,), float(v.row_count)) for v in status.views],
         "cvs_view_quarantined": [((v.name,), float(v.quarantined_count)) for v in status.views],
+        "cvs_view_untimely": [((v.name,), float(v.untimely_count)) for v in status.views],
         "cvs_committed_epoch": [((), float(status.committed_epoch))],
         "cvs_epoch_duration_seconds": [((), newest.duration_ms / 1000)] if newest else [],
         "cvs_queued_changes": [((), float(status.queued_change_count))],

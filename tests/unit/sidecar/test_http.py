@@ -13,7 +13,9 @@ from cvs.sidecar.metrics import METRICS, exposition
 from cvs.sidecar.status import EpochStatus, StatusBoard, ViewStatus
 
 EPOCH = EpochStatus(epoch=7, committed_at=10.0, change_count=30, duration_ms=250.0, lag_ms=400.0)
-LIVE = ViewStatus(name="by_region", state="live", declared_level="strong", lag_ms=400.0, row_count=3)
+LIVE = ViewStatus(
+    name="by_region", state="live", declared_level="strong", lag_ms=400.0, row_count=3, untimely_count=3
+)
 
 
 @pytest.fixture
@@ -64,6 +66,7 @@ def test_every_metric_of_the_table_is_exposed(board: StatusBoard) -> None:
     assert 'cvs_view_lag_seconds{view="by_region"} 0.4' in text
     assert 'cvs_view_state{state="live",view="by_region"} 1.0' in text
     assert "cvs_queued_changes 5.0" in text
+    assert 'cvs_view_untimely{view="by_region"} 3.0' in text
 
 
 def test_only_what_exists_is_served(url: str) -> None:
