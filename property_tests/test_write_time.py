@@ -15,12 +15,12 @@ from msgspec import structs
 
 from cvs.capture.changes import Cell, Change, Column, ColumnKind, Deletion, Kind, Liveness, TableDefinition
 from cvs.capture.feed import Head
-from cvs.programs.delta import decode_row
 from cvs.programs.epoch import Pin, next_pin
 from cvs.programs.epoch_run import BaseReader, absorb_step
 from cvs.programs.stage_bucket import drive
 from cvs.programs.stage_delta import UNTIMELY_BUCKET, split
 from cvs.programs.stage_memory import MemoryDoor
+from cvs.programs.stored import decode_row
 from cvs.stream.bases import base_reader, base_table, delta_input
 from cvs.stream.waiting import Waiting
 

@@ -7,11 +7,11 @@ captured change has the same type as an image: it is the part of the image that 
 Ties in write time (H17), after Cassandra's `Cells.reconcile`: what can vanish beats what cannot, a tombstone
 beats an expiring cell, then the later deletion time, then the larger serialized value, unsigned.
 
-Deletions are kept even without rows: a late copy of an older write must stay hidden (H16). Expiry is a
-function of (cell, clock), never a tombstone with an invented time (H13).
+Deletions are kept even without rows: a late copy of an older write must stay hidden, until none can come (H16,
+`forget`). Expiry is a function of (cell, clock), never a tombstone with an invented time (H13).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ import msgspec
 NEVER = 2**63 - 1
 """The deletion time of what does not expire."""
 
+MICROSECONDS = 1_000_000
 EXPIRED_TTL = 2**31 - 1
 """The time to live by which Cassandra marks a liveness that has run out."""
 
@@ -31,6 +32,9 @@ CONFIRMED = ASSUMED + 1
 
 SNAPSHOT = b"*"
 """Path of a list that was read as a whole, without its paths: another cell beside it puts the row in doubt."""
+
+FARTHEST = 60 * 2**30
+"""Seconds: what a writer dated later than any clock is kept for good."""
 
 Doubt = tuple[tuple[str, int], ...]
 """Why a row must be read again: lists with the latest write known of each; none: whether it exists."""
@@ -212,6 +216,53 @@ def no_ranges(_range: RangeDeletion, _clustering: bytes) -> bool:
     return False
 
 
+def forget(image: RowImage, until: int) -> RowImage:
+    """Drop deletions, and what has expired, of before a second: nothing they must hide is to come any more (H16).
+
+    No reader sees a difference. Beside a list that was read as a whole everything stays: it tells of doubt.
+    """
+    written_until = until * MICROSECONDS
+    cells = [it for it in image.cells if it[2].gone_at >= until or it[2].written >= written_until]
+    if len(cells) < len(image.cells) and any(path == SNAPSHOT for _, path, _ in image.cells):
+        return image
+    deletion, liveness = _remembered(image.deletion, until), image.liveness
+    complex_deletions = [it for it in image.complex_deletions if _remembered(it[1], until)]
+    if liveness is not None and CONFIRMED < liveness.written < written_until and liveness.gone_at < until:
+        liveness = None
+    found = RowImage(liveness, deletion, tuple(cells), tuple(complex_deletions))
+    return image if found == image else found
+
+
+def forget_partition(image: PartitionImage, until: int) -> PartitionImage:
+    """Drop in the same way what a partition has beside its rows."""
+    return PartitionImage(
+        _remembered(image.deletion, until),
+        tuple(it for it in image.ranges if _remembered(it.deletion, until)),
+        forget(image.statics, until),
+    )
+
+
+def _remembered(it: Deletion | None, until: int) -> Deletion | None:
+    return None if it is None or (it.local < until and it.written < until * MICROSECONDS) else it
+
+
+def last_end(image: RowImage) -> int:
+    """Return the last second at which something of a row was deleted, or expires; 0: nothing."""
+    ends = [(it.gone_at, it.written) for _, _, it in image.cells if it.gone_at != NEVER]
+    if image.liveness is not None and image.liveness.gone_at != NEVER:
+        ends.append((image.liveness.gone_at, image.liveness.written))
+    deletions = [it for _, it in image.complex_deletions]
+    deletions += [] if image.deletion is None else [image.deletion]
+    ends += [(it.local, it.written) for it in deletions]
+    return max((max(ended, written // MICROSECONDS) for ended, written in ends), default=0)
+
+
+def last_end_of_partition(image: PartitionImage) -> int:
+    """Return the same of what a partition has beside its rows."""
+    deletions = [RowImage(deletion=it) for it in (image.deletion, *(it.deletion for it in image.ranges))]
+    return max(map(last_end, (image.statics, *deletions)))
+
+
 def live(cell: Cell, clock: int) -> bool:
     """Say whether a reader at `clock` (seconds) sees the cell."""
     return cell.value is not None and clock < cell.gone_at
@@ -280,121 +331,5 @@ def lists_in_doubt(image: RowImage, clock: int) -> Doubt:
     return tuple(found)
 
 
-class StoredRow(msgspec.Struct, frozen=True, array_like=True):
-    """The one blob of a base row: image and what was emitted, before and now, at `epoch` (H17: one blob)."""
-
-    epoch: int
-    image: RowImage
-    before: Visible | None
-    now: Visible | None
-
-
-class StoredPartition(msgspec.Struct, frozen=True, array_like=True):
-    """The one blob of a base partition's deletions and statics."""
-
-    epoch: int
-    image: PartitionImage
-
-
 class StaleDriverError(Exception):
     """Something carries an epoch above ours: another driver went on, and this one must stop (H2)."""
-
-
-class Emitted(msgspec.Struct, frozen=True):
-    """One base row moved from `before` to `now`; None is absence. `written`: the latest write in its image."""
-
-    clustering: bytes
-    before: Visible | None
-    now: Visible | None
-    written: int = 0
-    doubt: Doubt | None = None
-    untimely: bool = False
-
-
-class Absorbed(msgspec.Struct, frozen=True):
-    """What absorbing one partition's changes asks for: puts, emissions, and times at which rows will expire."""
-
-    header: StoredPartition | None
-    rows: dict[bytes, StoredRow]
-    emitted: list[Emitted]
-    expiries: list[tuple[int, bytes]]
-
-
-def absorb(
-    epoch: int,
-    clock: int,
-    *,
-    header: StoredPartition | None,
-    rows: Mapping[bytes, StoredRow],
-    header_changes: Iterable[PartitionImage] = (),
-    row_changes: Mapping[bytes, list[RowImage]],
-    inside: Inside = no_ranges,
-) -> Absorbed:
-    """Absorb one epoch's changes of one base partition.
-
-    `rows` holds every stored row the changes or due expiries touch, and all stored rows of the partition if
-    there are `header_changes`. A row at this epoch is emitted and put again, unread otherwise (replay).
-    """
-    if header is not None and header.epoch > epoch:
-        raise StaleDriverError(f"partition at epoch {header.epoch} seen by a driver of {epoch}")
-    partition = NO_PARTITION if header is None else header.image
-    new_header = None
-    for change in header_changes:
-        partition = merge_partition(partition, change)
-        new_header = StoredPartition(epoch, partition)
-    out = Absorbed(new_header, {}, [], [])
-    statics_end = next_expiry(partition.statics, clock)
-    if new_header is not None and (lists := lists_in_doubt(partition.statics, clock)):
-        out.emitted.append(Emitted(b"", None, None, 0, lists))
-    for clustering in sorted({*rows, *row_changes}):
-        stored = rows.get(clustering)
-        if stored is not None and stored.epoch > epoch:
-            raise StaleDriverError(f"row at epoch {stored.epoch} seen by a driver of {epoch}")
-        if stored is None or stored.epoch < epoch:
-            changes = row_changes.get(clustering, [])
-            over = deletion_over(partition, clustering, inside)
-            stood, stored = stored, _move(stored, changes, over, partition.statics, epoch=epoch, clock=clock)
-            if stored is None and stood is not None and (doubt := in_doubt(stood.image, clock)) is not None:
-                out.emitted.append(Emitted(clustering, None, None, 0, doubt))
-        if stored is not None:
-            _note(out, clustering, stored, clock)
-        if statics_end is not None and (stored is not None or new_header is not None):
-            out.expiries.append((statics_end, clustering))
-    return out
-
-
-def _move(
-    stored: StoredRow | None,
-    changes: Iterable[RowImage],
-    over: Deletion | None,
-    statics: RowImage,
-    *,
-    epoch: int,
-    clock: int,
-) -> StoredRow | None:
-    """Return the row as of this epoch, or None if neither its image nor its look changed."""
-    image = NOTHING if stored is None else stored.image
-    for change in changes:
-        image = merge(image, change)
-    if over is not None:
-        image = hide(image, over)
-    now = visible(image, statics, clock)
-    before = None if stored is None else stored.now
-    if stored is not None and image == stored.image and now == before:
-        return None
-    return StoredRow(epoch, image, before, now)
-
-
-def _note(out: Absorbed, clustering: bytes, stored: StoredRow, clock: int) -> None:
-    out.rows[clustering] = stored
-    doubt = in_doubt(stored.image, clock)
-    if stored.before != stored.now or doubt is not None:
-        out.emitted.append(Emitted(clustering, stored.before, stored.now, last_write(stored.image), doubt))
-    due = next_expiry(stored.image, clock)
-    if due is not None:
-        out.expiries.append((due, clustering))
-
-
-encode_stored = msgspec.msgpack.Encoder().encode
-decode_row = msgspec.msgpack.Decoder(StoredRow).decode
-decode_partition = msgspec.msgpack.Decoder(StoredPartition).decode

@@ -33,6 +33,8 @@ BUILDING, PUBLISHING, LIVE, BROKEN, PAUSED = "building", "publishing", "live", "
 its state follows, and its table stands still."""
 DEADLINE_SECONDS = 3600.0
 """Nothing is sent for an epoch later than this after its pin was read (H27)."""
+SETTLED_SECONDS = 3 * 3600
+"""So long after its commit nobody sends anything for an epoch: deadline, the commit's own, clocks that differ."""
 
 ATTEMPTS = 20
 
@@ -64,6 +66,11 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     quarantine: tuple[str, ...] = ()
     views: dict[str, str] = {}  # view -> building, publishing, live, broken, paused; not named: live
     lifted: dict[str, int] = {}  # view -> what the write times of its rows begin at, beside the epoch
+    keeps: dict[
+        str, int
+    ] = {}  # base table -> seconds for which DELTA remembers what is gone; not named: for good
+    settled: int = 0  # no driver is left that may send anything for this epoch, or for an older one
+    settling: tuple[int, int] = (0, 0)  # an epoch, and a second of drivers' clocks at which it was committed
     line: Line | None = None  # which write times it takes; None: all, as they come (the absorbed time-line)
 
     def write_time(self, view: str) -> int:
@@ -272,6 +279,14 @@ def next_pin(
         watermark_before=last.watermark,
         watermark=mark,
     )
+
+
+def settled(pin: Pin, now: int, *, seconds: int = SETTLED_SECONDS) -> Pin:
+    """Return a pin that knows which epochs are settled at a second of the driver's clock; it commits the one before."""
+    epoch, at = pin.settling
+    if now - at < seconds:
+        return pin
+    return msgspec.structs.replace(pin, settled=epoch, settling=(pin.epoch - 1, now))
 
 
 @dataclass(slots=True, kw_only=True)

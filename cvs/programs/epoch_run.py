@@ -21,6 +21,7 @@ from cvs.programs.stage_delta import (
     DeltaInput,
     Moved,
     PartitionChanges,
+    drops_between,
     due_between,
     run_delta,
     untimely_rows,
@@ -210,6 +211,8 @@ def with_expiring(
 ) -> Generator[list[Any], list[Any], DeltaInput]:
     """Add the rows of which something expires in this epoch: once an epoch, whoever absorbs them."""
     due = yield from due_between(base.delta, pin.clock_before, pin.clock)
+    if drops := drops_between(base.delta, pin.clock_before, pin.clock, epoch=pin.epoch):
+        yield drops
     everything = dict(changes)
     for partition, clustering in due:
         it = everything.setdefault(partition, PartitionChanges())
@@ -231,6 +234,8 @@ def absorb_step(
             clock=pin.clock,
             headers=base.headers,
             inside=base.inside,
+            keep=pin.keeps.get(base.name, 0),
+            settled=pin.settled,
         )
         machines.append(machine)
     moved = yield from together(machines)

@@ -8,7 +8,6 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from cvs.programs.delta import decode_row
 from cvs.programs.epoch import Pin
 from cvs.programs.epoch_run import BaseReader, Program, row_of
 from cvs.programs.stage_bag import Bag
@@ -16,6 +15,7 @@ from cvs.programs.stage_bucket import ReadBucket, State
 from cvs.programs.stage_delta import ReadImages, split
 from cvs.programs.stage_publish import PublishCompute, Shown
 from cvs.programs.stage_zone import ZoneCompute
+from cvs.programs.stored import decode_row
 
 SHOWN_MAX = 50_000
 """Rows of which a record is kept: what bounds memory, and what a judged history may begin with."""

@@ -5,31 +5,31 @@ partition's own record (deletions, statics), then its rows. Puts carry the epoch
 zombie's put changes nothing; a replay puts the same bytes again and emits the same (H1).
 
 Rows whose cells will expire are noted under the minute of their expiry in negative buckets, so the epoch whose
-clock passes it finds them with one read (PROTOCOL section 4: expiry is an epoch input).
+clock passes it finds them with one read (PROTOCOL section 4: expiry is an epoch input). Rows that are gone are noted
+in the same way under the minute from which nothing need be remembered of them (H16).
 """
 
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cvs.programs.delta import (
+from cvs.programs.delta import Inside, PartitionImage, RowImage, forget, forget_partition, no_ranges
+from cvs.programs.stage_codec import framed
+from cvs.programs.stored import (
     Emitted,
-    Inside,
-    PartitionImage,
-    RowImage,
     StoredPartition,
     StoredRow,
     absorb,
     decode_partition,
     decode_row,
     encode_stored,
-    no_ranges,
 )
-from cvs.programs.stage_codec import framed
 from cvs.programs.untimely import Untimely
 
 EXPIRY_SLOT_SECONDS = 60
 SLOTS_AT_MOST = 100_000
+SLOTS_KEPT = 24 * 60
+"""Notes are deleted a day after their minute: an epoch may be run again, though hardly so long after its clock."""
 UNTIMELY_BUCKET = -(2**31)
 """Where the rows are named that have no claim to the write-time line any more: no second of expiry comes to it."""
 
@@ -46,11 +46,23 @@ class ReadImages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutImages:
-    """Ask to put images with a write time; answered (by None) only when all are acknowledged at QUORUM."""
+    """Ask to put images with a write time; answered (by None) only when all are acknowledged at QUORUM.
+
+    In the place of an image None deletes what is there.
+    """
 
     table: str
     bucket: int
-    images: tuple[tuple[bytes, bytes], ...]
+    images: tuple[tuple[bytes, bytes | None], ...]
+    write_time: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropBucket:
+    """Ask for a bucket of notes to be deleted with a write time; answered as a put is."""
+
+    table: str
+    bucket: int
     write_time: int
 
 
@@ -76,6 +88,8 @@ def run_delta(
     clock: int,
     headers: bool,
     inside: Inside = no_ranges,
+    keep: int = 0,
+    settled: int = 0,
 ) -> Generator[list[Any], list[Any], list[Moved]]:
     """Absorb one bucket's changes; `headers`: the table can have statics, or more than one row a partition."""
     whole = [partition for partition, it in changes.items() if it.header]
@@ -88,8 +102,8 @@ def run_delta(
         prefixes=tuple(sorted(framed(partition) for partition in whole)),
     )
     (found,) = yield [request]
-    stored = _by_partition(found)
-    puts: list[tuple[bytes, bytes]] = []
+    stored = _by_partition(found, epoch, clock - keep if keep else 0)
+    puts: list[tuple[bytes, bytes | None]] = []
     expiring: dict[int, list[tuple[bytes, bytes]]] = {}
     untimely: list[tuple[bytes, bytes]] = []
     moved: list[Moved] = []
@@ -104,10 +118,13 @@ def run_delta(
             header_changes=it.header,
             row_changes=it.rows,
             inside=inside,
+            keep=keep,
+            settled=settled,
         )
         if done.header is not None:
             puts.append((framed(partition), encode_stored(done.header)))
         puts += [(framed(partition, c), encode_stored(row)) for c, row in done.rows.items()]
+        puts += [(framed(partition, *place), None) for place in done.dropped]
         for due, clustering in done.expiries:
             expiring.setdefault(expiry_bucket(due), []).append((_expiry_key(due, partition, clustering), b""))
         moved += [(partition, it) for it in done.emitted]
@@ -128,16 +145,21 @@ def run_delta(
 
 
 def _by_partition(
-    found: Mapping[bytes, bytes],
+    found: Mapping[bytes, bytes], epoch: int, until: int
 ) -> dict[bytes, tuple[StoredPartition | None, dict[bytes, StoredRow]]]:
+    """Read what is stored; of older epochs, what must still be remembered of it (H16)."""
     stored: dict[bytes, tuple[StoredPartition | None, dict[bytes, StoredRow]]] = {}
     for key, image in found.items():
         partition, clustering = split(key)
         header, rows = stored.get(partition, (None, {}))
         if clustering is None:
             header = decode_partition(image)
+            if header.epoch < epoch and until > 0:
+                header = StoredPartition(header.epoch, forget_partition(header.image, until))
         else:
-            rows[clustering] = decode_row(image)
+            row = rows[clustering] = decode_row(image)
+            if row.epoch < epoch and until > 0:
+                rows[clustering] = StoredRow(row.epoch, forget(row.image, until), row.before, row.now)
         stored[partition] = (header, rows)
     return stored
 
@@ -162,6 +184,15 @@ def untimely_rows(table: str) -> Generator[list[ReadImages], list[Any], list[tup
     """Return (partition, clustering) of the rows that have no claim to the write-time line any more."""
     (found,) = yield [ReadImages(table=table, bucket=UNTIMELY_BUCKET, prefixes=(b"",))]
     return [(partition, clustering or b"") for partition, clustering in map(split, found)]
+
+
+def drops_between(table: str, before: int, now: int, *, epoch: int) -> list[DropBucket]:
+    """Return what deletes the notes of minutes that are long over; never of one that this epoch may read."""
+    if before == 0:
+        return []
+    first, last = (second // EXPIRY_SLOT_SECONDS - SLOTS_KEPT for second in (before, now))
+    over = range(max(first, 0), min(last, before // EXPIRY_SLOT_SECONDS))
+    return [DropBucket(table=table, bucket=-1 - slot, write_time=epoch) for slot in over]
 
 
 def due_between(

@@ -94,7 +94,9 @@ class RememberedImages:
             return
         for key, image in images:
             place = (table, bucket, key)
-            self._size += len(image) - len(self._images.pop(place, b""))
-            self._images[place] = image
+            self._size -= len(self._images.pop(place, b""))
+            if image is not None:
+                self._size += len(image)
+                self._images[place] = image
         while self._size > self._bytes_kept:
             self._size -= len(self._images.pop(next(iter(self._images))))

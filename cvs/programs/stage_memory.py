@@ -10,10 +10,10 @@ from cvs.model.outcome import APPLIED, Outcome, OutcomeKind
 from cvs.model.signature import Signature
 from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, SetBucket, StateRow, beginning
 from cvs.programs.stage_codec import Values
-from cvs.programs.stage_delta import PutImages, ReadImages
+from cvs.programs.stage_delta import DropBucket, PutImages, ReadImages
 from cvs.programs.stage_publish import PutRows
 
-Request = ReadBucket | SetBucket | ReadImages | PutImages | PutRows
+Request = ReadBucket | SetBucket | ReadImages | PutImages | DropBucket | PutRows
 
 
 class MemoryDoor:
@@ -25,7 +25,7 @@ class MemoryDoor:
         self.keys = dict(keys or {})
         self.signatures: dict[tuple[str, int], Signature] = {}
         self.rows: dict[tuple[str, int], dict[bytes, StateRow]] = {}
-        self.images: dict[tuple[str, int], dict[bytes, tuple[int, bytes]]] = {}
+        self.images: dict[tuple[str, int], dict[bytes, tuple[int, bytes | None]]] = {}
         self.published: dict[str, dict[Values, tuple[int, Values | None]]] = {}
 
     def __call__(self, requests: list[Any]) -> list[Any]:
@@ -44,12 +44,17 @@ class MemoryDoor:
                 found = {key for key in request.keys if key in images}
                 if request.prefixes:
                     found.update(key for key in images if key.startswith(request.prefixes))
-                return {key: images[key][1] for key in sorted(found)}
+                return {key: image for key in sorted(found) if (image := images[key][1]) is not None}
             case PutImages():
                 images = self.images.setdefault((request.table, request.bucket), {})
                 for key, image in request.images:
-                    if (request.write_time, image) >= images.get(key, (0, b"")):
+                    if _rank(request.write_time, image) >= _rank(*images.get(key, (0, b""))):
                         images[key] = (request.write_time, image)
+                return None
+            case DropBucket():
+                images = self.images.get((request.table, request.bucket), {})
+                for key in [key for key, (at, _) in images.items() if at <= request.write_time]:
+                    images[key] = (request.write_time, None)
                 return None
             case PutRows():
                 return self._publish(request)
@@ -96,3 +101,8 @@ class MemoryDoor:
         for key, row in moves:
             if request.write_time >= rows.get(key, (0, None))[0]:
                 rows[key] = (request.write_time, row)
+
+
+def _rank(write_time: int, image: bytes | None) -> tuple[int, bool, bytes]:
+    """Order puts as Cassandra does: of one write time a deletion, else the larger bytes."""
+    return write_time, image is None, image or b""

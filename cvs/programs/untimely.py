@@ -9,14 +9,13 @@ from cvs.programs.delta import (
     Inside,
     PartitionImage,
     RowImage,
-    StoredPartition,
-    StoredRow,
     deletion_over,
     hide,
     merge,
     merge_partition,
     visible,
 )
+from cvs.programs.stored import StoredPartition, StoredRow
 
 
 @dataclass(slots=True)

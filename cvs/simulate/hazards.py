@@ -13,13 +13,14 @@ from typing import Any
 from msgspec import structs
 
 from cvs.model.outcome import APPLIED, OutcomeKind
-from cvs.programs.delta import NOTHING, decode_row, encode_stored
+from cvs.programs.delta import NOTHING
 from cvs.programs.epoch import CONTROL_TABLE, Control, Pin, commit, pin_next, read_control
 from cvs.programs.machine import Key, Row
 from cvs.programs.stage_bucket import GRAVES, ReadBucket, SetBucket
 from cvs.programs.stage_delta import DeltaInput, PutImages, split
 from cvs.programs.stage_memory import MemoryDoor
 from cvs.programs.stage_publish import PutRows
+from cvs.programs.stored import decode_row, encode_stored
 from cvs.simulate.epochs import EpochScenario, EpochWorld, Machine
 from cvs.simulate.feeds import Door, Naming
 from cvs.simulate.world import Step
@@ -340,17 +341,17 @@ def forgettable(door: MemoryDoor) -> list[tuple[str, int]]:
     ]
 
 
-def _now_only(key: bytes, blob: bytes) -> bytes:
+def _now_only(key: bytes, blob: bytes | None) -> bytes | None:
     """Return a stored row that no longer tells what it was before its epoch."""
-    if split(key)[1] is None:
+    if blob is None or split(key)[1] is None:
         return blob
     stored = decode_row(blob)
     return encode_stored(structs.replace(stored, before=stored.now))
 
 
-def _forgetting(key: bytes, blob: bytes) -> bytes:
+def _forgetting(key: bytes, blob: bytes | None) -> bytes | None:
     """Return a stored row without its deletion once nothing of it is left."""
-    if split(key)[1] is None:
+    if blob is None or split(key)[1] is None:
         return blob
     stored = decode_row(blob)
     return encode_stored(structs.replace(stored, image=NOTHING)) if stored.now is None else blob

@@ -42,6 +42,18 @@ def definitions(
     return found
 
 
+def grace_seconds(session: CassandraSession, tables: Iterable[TableDefinition]) -> dict[str, int]:
+    """Return for how long Cassandra keeps what was deleted of tables; of one that is gone nothing."""
+    keyspaces = session.driver.cluster.metadata.keyspaces
+    found = {}
+    for it in tables:
+        keyspace = keyspaces.get(it.keyspace)
+        table = None if keyspace is None else keyspace.tables.get(it.name)
+        if table is not None:
+            found[it.full_name] = int(table.options["gc_grace_seconds"])
+    return found
+
+
 def _columns(session: CassandraSession, keyspace: str, name: str) -> tuple[Column, ...]:
     rows = session.execute(
         "SELECT column_name, type, kind, position, clustering_order FROM system_schema.columns "

@@ -25,7 +25,7 @@ from cvs.model.stages import Publication
 from cvs.model.types import native
 from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, SetBucket, decode_state, encode_state
 from cvs.programs.stage_codec import Values, beyond
-from cvs.programs.stage_delta import PutImages, ReadImages
+from cvs.programs.stage_delta import DropBucket, PutImages, ReadImages
 from cvs.programs.stage_publish import PutRows
 from cvs.store.outcomes import outcome_of_error
 from cvs.store.session import CassandraSession
@@ -111,8 +111,11 @@ class CassandraDoor:
             return [_outcome(it) for it in self._all([self._set(r) for r in requests])]
         if kind is ReadImages:
             return self._read_images(requests)
-        puts = [self._images(r) if kind is PutImages else self._rows(r) for r in requests]
-        self._repeated(self._packed(chain.from_iterable(puts)))
+        if kind is DropBucket:
+            self._repeated([self._drop(r) for r in requests])
+        else:
+            puts = [self._images(r) if kind is PutImages else self._rows(r) for r in requests]
+            self._repeated(self._packed(chain.from_iterable(puts)))
         return [None] * len(requests)
 
     def _read_buckets(self, requests: list[ReadBucket]) -> list[BucketRead]:
@@ -207,7 +210,18 @@ class CassandraDoor:
         put = self._session.prepared(
             f"INSERT INTO {self._keyspace}.{request.table} (bucket, base_key, image) VALUES (?, ?, ?) USING TIMESTAMP ?"
         )
-        return (put.bind((request.bucket, key, image, request.write_time)) for key, image in request.images)
+        delete = self._session.prepared(
+            f"DELETE FROM {self._keyspace}.{request.table} USING TIMESTAMP ? WHERE bucket = ? AND base_key = ?"
+        )
+        bucket, at = request.bucket, request.write_time
+        return (
+            delete.bind((at, bucket, key)) if image is None else put.bind((bucket, key, image, at))
+            for key, image in request.images
+        )
+
+    def _drop(self, request: DropBucket) -> Statement:
+        text = f"DELETE FROM {self._keyspace}.{request.table} USING TIMESTAMP ? WHERE bucket = ?"
+        return self._bound(text, (request.write_time, request.bucket))
 
     def _rows(self, request: PutRows) -> Iterator[Any]:
         """Return puts and deletes in the same way."""

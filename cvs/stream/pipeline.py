@@ -18,6 +18,7 @@ from cvs.programs.delta import StaleDriverError
 from cvs.programs.epoch import (
     CONTROL_BUCKET,
     PUBLISHING,
+    SETTLED_SECONDS,
     Control,
     Deadline,
     Pin,
@@ -25,6 +26,7 @@ from cvs.programs.epoch import (
     commit,
     pin_next,
     read_control,
+    settled,
     take_over,
 )
 from cvs.programs.epoch_run import EpochResult, Program, run_epoch, without_claim
@@ -35,6 +37,7 @@ from cvs.programs.stage_images import RememberedImages
 from cvs.store.session import CassandraSession
 from cvs.stream.bases import delta_input
 from cvs.stream.build import PREFIX, Build
+from cvs.stream.catalog import grace_seconds
 from cvs.stream.door import CassandraDoor
 from cvs.stream.phases import Wishes, pin_after, reads
 from cvs.stream.pinned import Definitions, read_pinned
@@ -50,6 +53,9 @@ CHANGES_AN_EPOCH = 20_000
 SPREAD_FROM = 5_000
 """Changes from which an epoch is worth Spark's tasks: below, a job costs more than the epoch."""
 HEARTBEAT_SECONDS = 1.0
+LATE_SECONDS = 24 * 3600
+"""How much longer than the base table's gc_grace DELTA remembers what is gone (H16): hints live for gc_grace, and are
+kept of nodes that are away for three hours."""
 NOT_NEEDED = 2**62  # a position no stream comes to
 
 
@@ -89,6 +95,8 @@ class Pipeline:
     build_rows_a_second: int = 0
     wishes: Callable[[], Wishes] = Wishes
     ending: bool = False  # what is pinned is finished, and no more is pinned
+    late_seconds: int = LATE_SECONDS
+    settled_seconds: int = SETTLED_SECONDS
     bound: int | None = None  # microseconds by which clocks may differ; None: no write-time line
     seconds: dict[str, float] = field(default_factory=dict)
     seen: Mapping[str, Head] | None = None  # the streams, as they were last looked at
@@ -362,8 +370,15 @@ class Pipeline:
             version=VERSION,
             incarnation=names.incarnation,
             first=first,
+            keeps={} if found.building else self._keeps(),
         )
+        found = settled(found, int(time.time()), seconds=self.settled_seconds)
         return found if line is None else structs.replace(found, line=line)
+
+    def _keeps(self) -> dict[str, int]:
+        """Return for how long DELTA remembers what is gone of each base table."""
+        graces = grace_seconds(self.session, self.recipe.definitions.values())
+        return {table: grace + self.late_seconds for table, grace in graces.items()}
 
     def _took(self, what: str, started: float) -> None:
         self.seconds[what] = self.seconds.get(what, 0.0) + self.monotonic() - started

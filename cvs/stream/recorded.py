@@ -16,11 +16,11 @@ from cvs.history import events as ev
 from cvs.model.expressions import Column
 from cvs.model.views import BaseTable, Join, Named, Project, Relation, Scan, SetOperation
 from cvs.plan.sql import DeclaredView
-from cvs.programs.delta import decode_row
 from cvs.programs.epoch_run import BaseReader, Program, row_of, without_claim
 from cvs.programs.stage_bucket import drive
 from cvs.programs.stage_codec import Values
 from cvs.programs.stage_delta import ReadImages, split
+from cvs.programs.stored import decode_row
 from cvs.store.session import CassandraSession
 from cvs.stream.certificates import Assembler
 from cvs.stream.epochs import Epoch, epochs

@@ -24,8 +24,6 @@ from cvs.programs.delta import (
     PartitionImage,
     RowImage,
     Visible,
-    decode_partition,
-    decode_row,
     deletion_over,
     last_write,
     visible,
@@ -33,6 +31,7 @@ from cvs.programs.delta import (
 from cvs.programs.epoch_run import BaseReader, RowInDoubt, row_of
 from cvs.programs.stage_codec import bucket_of, framed, pack, unpack
 from cvs.programs.stage_delta import ReadImages, split
+from cvs.programs.stored import decode_partition, decode_row
 from cvs.stream.bases import PATH, image_of
 from cvs.stream.build import Build
 from cvs.stream.door import CassandraDoor

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from cvs.programs.delta import decode_row
 from cvs.programs.epoch import CONTROL_BUCKET, CONTROL_TABLE, control_of
 from cvs.programs.stage_bucket import GRAVES, BucketRead, State
 from cvs.programs.stage_codec import bucket_of, pack, pack_key, unpack
 from cvs.programs.stage_delta import split
 from cvs.programs.stage_memory import MemoryDoor
+from cvs.programs.stored import decode_row
 from cvs.simulate import hazards
 from cvs.simulate.epochs import EpochWorld
 from cvs.simulate.feeds import DELTA_BUCKETS

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from cvs.model.signature import Signature
-from cvs.programs.delta import Emitted, decode_row
 from cvs.programs.epoch import CONTROL_BUCKET, CONTROL_TABLE, LIVE, Pin, control_of
 from cvs.programs.epoch_run import BaseMove, Program, base_bag, decoded
 from cvs.programs.stage_bag import Bag
 from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, SetBucket, State, StateRow
 from cvs.programs.stage_codec import pack
-from cvs.programs.stage_delta import PutImages, ReadImages, split
+from cvs.programs.stage_delta import DropBucket, PutImages, ReadImages, split
 from cvs.programs.stage_publish import PutRows
+from cvs.programs.stored import Emitted, decode_row
 from tooling.tlc import SpecsError
 from tooling.traces import Matched, asked, record_of, sequence_of, set_of, text_of
 
@@ -36,6 +36,7 @@ EVENTS: Mapping[type, tuple[str, ...]] = {
     SetBucket: ("call", "return"),
     ReadImages: ("images",),
     PutImages: ("put",),
+    DropBucket: (),  # notes are not in the model
     PutRows: ("rows",),
 }
 """Request -> the kinds of events it leaves; their actions are in the table on top of `EpochTrace.tla`."""
@@ -114,10 +115,15 @@ class Log:
             case ReadImages():
                 self._step(name, "images")
             case PutImages():
-                puts = {self._in(request.table, key): self._name(image) for key, image in request.images}
-                images = {(request.table, key): image for key, image in request.images}
+                puts = {
+                    self._in(request.table, key): "gone" if image is None else self._name(image)
+                    for key, image in request.images
+                }
+                images = {(request.table, key): image or b"" for key, image in request.images}
                 self.moved.setdefault(request.write_time, {}).update(images)
                 self._put(name, "put", puts, request.write_time)
+            case DropBucket():
+                pass
             case PutRows():
                 self._put(name, "rows", self._rows(request), request.write_time)
             case _:

@@ -15,6 +15,7 @@ from cvs.embedded.node import Node
 from cvs.model.cql_bytes import encode_cql
 from cvs.programs.epoch import OtherCodeError, pin_next
 from cvs.programs.stage_bucket import drive
+from cvs.sidecar.verification import Difference, Shown, differences
 from cvs.store.session import CassandraSession, ClusterAddress
 from cvs.stream.pipeline import Pipeline
 from cvs.stream.recipe import recipe_of
@@ -127,3 +128,79 @@ def test_a_driver_with_another_plan_is_refused(shop: Shop) -> None:
     drive(pin_next(control, following), driver.door)
     with pytest.raises(OtherCodeError, match="under another plan"):
         shop.pipeline(delta_buckets=7).start()
+
+
+GRACE = 100
+
+
+class Forgetful:
+    """A shop whose writes also go to its base table, and a pipeline that remembers what is gone for a while."""
+
+    def __init__(self, shop: Shop, late_seconds: int) -> None:
+        self.shop, self.captured = shop, dict[int, Change]()
+        self.pipeline = shop.pipeline()
+        self.pipeline.late_seconds, self.pipeline.settled_seconds = late_seconds, 0
+        self.pipeline.heartbeat_seconds = 0.0
+        shop.session.define(f"ALTER TABLE {shop.space}.orders WITH gc_grace_seconds = {GRACE}")
+
+    def insert(self, identity: int) -> None:
+        put = (
+            f"INSERT INTO {self.shop.space}.orders (id, city, total) VALUES (?, 'Graz', 5) USING TIMESTAMP ?"
+        )
+        change = self.captured[identity] = self.shop._change(identity, "Graz", 5)
+        self.shop.session.execute(put, (identity, self.shop.clock))
+        self.take([change])
+
+    def delete(self, identity: int) -> None:
+        gone = f"DELETE FROM {self.shop.space}.orders USING TIMESTAMP ? WHERE id = ?"
+        change = self.shop._change(identity, None, 0)
+        self.shop.session.execute(gone, (self.shop.clock, identity))
+        self.take([change])
+
+    def take(self, changes: list[Change], *, seconds: int = 0) -> None:
+        """Have changes captured and absorbed, and the node's clock go on."""
+        self.shop.clock += seconds * 1_000_000
+        self.shop.feed.append("node", changes, source=Source(), clock=self.shop.clock)
+        self.pipeline.drain()
+
+    def remembered(self) -> int:
+        names = self.pipeline.recipe.names
+        table = f"{names.keyspace}.{names.delta(f'{self.shop.space}.orders')}"
+        buckets = self.shop.session.execute(f"SELECT bucket FROM {table}")
+        return sum(bucket >= 0 for (bucket,) in buckets)
+
+    def verified(self) -> list[Difference]:
+        """Compare the view with the base table, as `cvs verify` does."""
+        base = self.shop.session.execute(f"SELECT city, total FROM {self.shop.space}.orders")
+        should: dict[tuple[Any, ...], Any] = {}
+        for city, total in base:
+            orders, sum_ = should.get((city,), (0, 0))
+            should[city,] = (orders + 1, sum_ + total)
+        shown = {(city,): row for city, row in self.shop.shown().items()}
+        return list(differences(should, Shown(records=shown)).values())  # type: ignore[arg-type]
+
+
+def test_what_is_gone_is_remembered_until_no_copy_of_it_can_come(shop: Shop) -> None:
+    """H16: a hint of the insert comes when the row is deleted; it stays hidden, and in the end DELTA is empty."""
+    world = Forgetful(shop, late_seconds=20)
+    world.insert(1)
+    world.insert(2)
+    world.delete(1)
+    world.take([world.captured[1]], seconds=GRACE)
+    assert (world.verified(), world.remembered()) == ([], 2)
+    for _ in range(3):
+        world.take([], seconds=GRACE)
+    assert (world.verified(), world.remembered()) == ([], 1)
+    assert shop.shown() == {"Graz": (1, 5)}
+
+
+def test_what_is_forgotten_too_early_shows_and_is_found(shop: Shop) -> None:
+    """Remembered for a second only, a row that is gone comes back with its hint: the base does not have it."""
+    world = Forgetful(shop, late_seconds=1 - GRACE)
+    world.insert(1)
+    world.delete(1)
+    for _ in range(3):
+        world.take([], seconds=GRACE // 3)
+    assert (world.verified(), world.remembered()) == ([], 0)
+    world.take([world.captured[1]])
+    assert [(it.kind, it.key) for it in world.verified()] == [("invented", ("Graz",))]

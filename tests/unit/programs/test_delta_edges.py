@@ -13,15 +13,11 @@ from cvs.programs.delta import (
     SNAPSHOT,
     Cell,
     Deletion,
-    Emitted,
     Liveness,
     PartitionImage,
     RangeDeletion,
     RowImage,
     StaleDriverError,
-    StoredPartition,
-    StoredRow,
-    absorb,
     deletion_over,
     hide,
     in_doubt,
@@ -40,6 +36,7 @@ from cvs.programs.stage_bucket import drive
 from cvs.programs.stage_codec import framed
 from cvs.programs.stage_delta import PartitionChanges, due_between, expiry_bucket, run_delta, split
 from cvs.programs.stage_memory import MemoryDoor
+from cvs.programs.stored import Emitted, StoredPartition, StoredRow, absorb
 
 
 def cells(*some: tuple[str, bytes, Cell]) -> tuple[tuple[str, bytes, Cell], ...]:

@@ -14,7 +14,6 @@ from cvs.programs.delta import (
     PartitionImage,
     RangeDeletion,
     RowImage,
-    absorb,
     merge,
     merge_partition,
     no_ranges,
@@ -24,6 +23,7 @@ from cvs.programs.line import Line, admit, part_of, part_of_partition, times
 from cvs.programs.stage_bucket import drive
 from cvs.programs.stage_delta import DeltaInput, PartitionChanges, run_delta, untimely_rows
 from cvs.programs.stage_memory import MemoryDoor
+from cvs.programs.stored import absorb
 from cvs.programs.untimely import Untimely
 
 LINE = Line(before=10, upto=20, ahead=100)

@@ -12,7 +12,7 @@ from cvs.model.signature import Signature
 from cvs.model.stages import DistinctStage, Edge, Plan, Publication, Zone
 from cvs.model.views import BaseTable, Named
 from cvs.programs import epoch_whole, stage_cells
-from cvs.programs.delta import Doubt, Emitted, StaleDriverError
+from cvs.programs.delta import Doubt, StaleDriverError
 from cvs.programs.epoch import Pin
 from cvs.programs.epoch_run import KEY_SHOWN_MAX, BaseReader, EpochResult, RowInDoubt, decoded, shortened
 from cvs.programs.epoch_whole import SHOWN_MAX, Whole
@@ -33,6 +33,7 @@ from cvs.programs.stage_codec import framed, pack
 from cvs.programs.stage_publish import KEY_BYTES_MAX, PublishCompute, Shown
 from cvs.programs.stage_snapshot import SnapshotReader
 from cvs.programs.stage_zone import ZoneCompute
+from cvs.programs.stored import Emitted
 from tests.unit.programs.epoch_cases import CASES
 from tests.unit.programs.epoch_world import World
 

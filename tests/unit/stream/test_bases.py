@@ -16,8 +16,8 @@ from cvs.capture.changes import (
     TableDefinition,
 )
 from cvs.model.cql_bytes import encode_cql
-from cvs.programs.delta import absorb
 from cvs.programs.epoch_run import BaseReader
+from cvs.programs.stored import absorb
 from cvs.stream.bases import base_reader, base_table, delta_input
 
 ROOM = ColumnKind.PARTITION_KEY

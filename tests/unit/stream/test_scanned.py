@@ -17,8 +17,9 @@ from cvs.capture.changes import (
     UserType,
 )
 from cvs.model.cql_bytes import encode_cql
-from cvs.programs.delta import NEVER, Doubt, RowImage, StoredRow, absorb, live, merge, visible
+from cvs.programs.delta import NEVER, Doubt, RowImage, live, merge, visible
 from cvs.programs.epoch_run import RowInDoubt
+from cvs.programs.stored import StoredRow, absorb
 from cvs.stream.bases import PATH, base_reader, base_table, delta_input
 from cvs.stream.build import answer
 from cvs.stream.scanned import ASKED_AGAIN_SECONDS, Selection, items
