@@ -1,13 +1,14 @@
 """What operators wait for and pay for, measured on one node beside a sidecar without Spark.
 
-    python bench/sidecar.py [--parts verify,lag,costs,recording] [--rows 100000] [--rounds 5] [--json]
+    python bench/sidecar.py [--parts verify,lag,costs,recording,status] [--rows 100000] [--rounds 5] [--json]
 
 verify: the view's rows are put by hand, as a pipeline does, so that nothing differs and one round is measured, in a
 process of its own: a scan of the base table, its recomputation, and a scan of the published table. Rates count base
 rows. lag: from a write to the published row, one probe after the other, alone and beside one verification of the large
 table after the other, by turns. costs: what a base change costs the sidecar in processor time, feed and recording, for
 several numbers of views and sizes of rows; the first three make the formula of docker/OPERATE.md, the others check it.
-recording: the same backlog with and without a recording, by turns.
+recording: the same backlog with and without a recording, by turns. status: `cvs status`, what the page fetches, and
+headless Chromium from its start until the page is drawn, with 10 and with 1,000 views on the board, by turns.
 """
 
 import argparse
@@ -15,12 +16,14 @@ import json
 import os
 import random
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,8 +37,10 @@ from cvs.embedded.cluster import EmbeddedCluster
 from cvs.embedded.node import Node
 from cvs.errors import StoreError
 from cvs.sidecar.apply import carry_out, propose
+from cvs.sidecar.http import StatusServer
 from cvs.sidecar.requests import Requests
 from cvs.sidecar.settings import settings_from
+from cvs.sidecar.status import EpochStatus, StatusBoard, ViewStatus
 from cvs.sidecar.views import Views, cluster_address, opened_views
 from cvs.store.session import CassandraSession
 
@@ -322,8 +327,53 @@ def recording(session: CassandraSession, node: Node, folder: Path, rounds: int) 
     return {name: medians(each) for name, each in found.items()}
 
 
+def milliseconds(*command: str) -> dict[str, float]:
+    """Return what a command took, of the clock and of the processor."""
+    before, began = os.times(), time.perf_counter()
+    subprocess.run(command, capture_output=True, check=True, timeout=60)
+    wall, after = time.perf_counter() - began, os.times()
+    spent = after.children_user + after.children_system - before.children_user - before.children_system
+    return {"ms": wall * 1000, "cpu_ms": spent * 1000}
+
+
+def status(folder: Path, rounds: int) -> dict[str, Any]:
+    """Ask a board of few views and of many, as a person at the terminal and at the page does."""
+    board = StatusBoard("bench", started_at=0.0)
+    for number in range(600):
+        epoch = EpochStatus(
+            epoch=number + 1, committed_at=number, change_count=9, duration_ms=9.0, lag_ms=9.0
+        )
+        board.committed(epoch, (), queued_change_count=0)
+    server = StatusServer(board, host="127.0.0.1", port=0)
+    url, file = f"http://127.0.0.1:{server.port}/", folder / "status.toml"
+    file.write_text(f"[http]\nport = {server.port}\n")
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+    page = (chromium, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}",
+            "--virtual-time-budget=1500", "--dump-dom", url)  # fmt: skip
+    asked = (sys.executable, "-m", "cvs", "status", "--settings", str(file))
+    found: dict[str, list[dict[str, float]]] = {}
+    for turn in range(rounds + 1):
+        for count in (10, 1000):
+            views = (ViewStatus(name=f"v{n}", state="live", declared_level="strong") for n in range(count))
+            board.change(views=tuple(views))
+            began = time.perf_counter()
+            with urllib.request.urlopen(url + "status.json", timeout=5) as answer:
+                answer.read()
+            one = {"json_ms": (time.perf_counter() - began) * 1000}
+            for name, command in (("command", asked), ("page", page)):
+                one |= {f"{name}_{key}": value for key, value in milliseconds(*command).items()}
+            if turn:  # the first fills caches, Chromium's profile among them
+                found.setdefault(f"{count} views", []).append(one)
+    server.stop()
+    return {name: medians(each) for name, each in found.items()}
+
+
 def measured(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     results: dict[str, Any] = {"load": os.getloadavg()[0], "cores": os.cpu_count()}
+    if "status" in options.parts:
+        results["status"] = status(folder, options.rounds)
+    if options.parts == "status":
+        return results
     with EmbeddedCluster(size=1) as cluster:
         node = cluster.nodes[0]
         file = folder / "cvs.toml"
@@ -361,7 +411,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--parts", default="verify", help="what to measure: verify, lag, costs, recording")
+    parser.add_argument(
+        "--parts", default="verify", help="what to measure: verify, lag, costs, recording, status"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--settings", help="of a cluster that is there, for --verify")
     parser.add_argument("--verify", help="one view, in this process")

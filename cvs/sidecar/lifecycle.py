@@ -32,6 +32,8 @@ from cvs.stream.pipeline import Pipeline
 from cvs.stream.runner import Life, RunSettings, end_on_signals, run
 
 Alter = Callable[[RunSettings], RunSettings]
+COUNTED_AGAIN_AFTER = (2, 10, 60)
+"""Seconds: who takes the lead because a node is restarted counts while that node refuses."""
 NOT_APPLIED = "no view is applied yet, next: cvs apply views.sql"
 
 
@@ -114,7 +116,7 @@ def _keep(
             "the views were taken away while they were kept", next_step="cvs apply views.sql"
         )
     watcher.views = _watched(views, declared)
-    _count_rows(watcher, log)
+    count_rows(watcher, log)
     settings = alter(_run_settings(views, declared))
     asked = Asked(
         catalog=views.catalog,
@@ -139,14 +141,18 @@ def _keep(
     )
 
 
-def _count_rows(watcher: BoardWatcher, log: Any) -> None:
+def count_rows(watcher: BoardWatcher, log: Any) -> None:
     """Count beside everything else: a large view takes minutes, and the lead is renewed in seconds."""
 
     def count() -> None:
-        try:
-            watcher.recount()
-        except Exception as fault:  # noqa: BLE001 -- because a number on the board is not worth a sidecar
-            log.info("rows were not counted", why=type(fault).__name__)
+        for pause in (*COUNTED_AGAIN_AFTER, 0):
+            try:
+                watcher.recount()
+            except Exception as fault:  # noqa: BLE001 -- because a number on the board is not worth a sidecar
+                log.info("rows were not counted", why=type(fault).__name__, again_after=pause)
+                time.sleep(pause)
+            else:
+                return
 
     threading.Thread(target=count, name="count", daemon=True).start()
 
@@ -174,7 +180,7 @@ def _role(leads: bool, board: StatusBoard, log: Any, *, watcher: BoardWatcher) -
     board.change(leader=leads)
     log.info("leads" if leads else "stands by")
     if leads:
-        _count_rows(watcher, log)  # because another may have led since they were counted
+        count_rows(watcher, log)  # because another may have led since they were counted
 
 
 def _run_settings(views: Views, declared: tuple[DeclaredView, ...]) -> RunSettings:

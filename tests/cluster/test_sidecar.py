@@ -6,10 +6,9 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from cvs.embedded.node import Node
 from cvs.embedded.processes import end_with_owner
 from cvs.sidecar.lifecycle import NOT_APPLIED
 from cvs.store.session import CassandraSession, ClusterAddress
+from tests.cluster.operating import settings, writing
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -59,10 +59,9 @@ def session(cassandra_node: Node) -> Iterator[CassandraSession]:
 def folder(cassandra_node: Node, session: CassandraSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sidecar")
     (folder / "views.sql").write_text(VIEWS)
+    port = 20_000 + os.getpid() % 20_000
     (folder / "cvs.toml").write_text(
-        f'[cluster]\ncontact_points = ["{cassandra_node.address}"]\nport = {cassandra_node.native_port}\n'
-        '[views]\nstate_keyspace = "side_state"\npublished_keyspace = "side_views"\n'
-        f"[http]\nport = {20_000 + os.getpid() % 20_000}\n"
+        settings(cassandra_node, state="side_state", published="side_views", more=f"[http]\nport = {port}\n")
     )
     return folder
 
@@ -176,25 +175,9 @@ def test_a_capture_that_cannot_be_ends_the_sidecar(folder: Path, session: Cassan
     assert "cdc_raw folder is not here" in (folder / "nowhere.log").read_text()
 
 
-@contextmanager
-def writing(session: CassandraSession) -> Iterator[None]:
-    """A writer that goes on meanwhile."""
-    ended = threading.Event()
-
-    def write() -> None:
-        number = 0
-        while not ended.wait(0.05):
-            number += 1
-            row = (100 + number % 7, "EU" if number % 3 else "JP", number)
-            session.execute("INSERT INTO side.orders (id, region, amount) VALUES (?, ?, ?)", row)
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+def write(session: CassandraSession, number: int) -> None:
+    row = (100 + number % 7, "EU" if number % 3 else "JP", number)
+    session.execute("INSERT INTO side.orders (id, region, amount) VALUES (?, ?, ?)", row)
 
 
 DAMAGE = (
@@ -214,7 +197,7 @@ def test_a_damaged_view_is_found_and_repaired_while_writers_go_on(
     try:
         session.execute("INSERT INTO side.orders (id, region, amount) VALUES (5, 'CH', 77)")
         wait_for(lambda: ("CH", 1, 77) in rows_of(session), log=folder / "repair.log")
-        with writing(session):
+        with writing(partial(write, session), pause=0.05):
             for statement in DAMAGE:
                 session.define(statement)
             found = json.loads(cvs(folder, "verify", "--json", "--wait", "1").stdout)["result"][0]
@@ -245,7 +228,7 @@ def test_a_damaged_view_is_found_and_repaired_while_writers_go_on(
 def missed_changes_are_read_again(folder: Path, session: CassandraSession) -> None:
     """Written, changed and deleted while the table was not captured: found, and healed without a rebuild."""
     insert = "INSERT INTO side.orders (id, region, amount) VALUES (?, ?, ?)"
-    with writing(session):
+    with writing(partial(write, session), pause=0.05):
         session.define("ALTER TABLE side.orders WITH cdc = false")
         session.execute(insert, (8, "ZZ", 1))
         session.execute(insert, (6, "NZ", 300))

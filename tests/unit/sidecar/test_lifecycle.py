@@ -6,9 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cassandra.connection import ConnectionShutdown
 
 from cvs.capture.feed import Head, Source
-from cvs.sidecar.lifecycle import NOT_APPLIED, wait_applied, watch
+from cvs.sidecar import lifecycle
+from cvs.sidecar.lifecycle import NOT_APPLIED, count_rows, wait_applied, watch
 from cvs.sidecar.status import StatusBoard
 from cvs.sidecar.watching import BoardWatcher
 
@@ -36,6 +38,22 @@ def test_it_ends_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     log = SimpleNamespace(info=lambda _: None)
     views: Any = SimpleNamespace(declared=tuple)
     assert wait_applied(views, StatusBoard("cvs", started_at=0.0), ended=ended, log=log) == ()
+
+
+def test_rows_are_counted_once_the_cluster_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who takes the lead because a node is restarted counts while that node refuses; it showed no rows from then on."""
+    answers: list[Exception | None] = [ConnectionShutdown("closed"), ConnectionShutdown("closed"), None]
+    counted = threading.Event()
+
+    def recount() -> None:
+        if fault := answers.pop(0):
+            raise fault
+        counted.set()
+
+    monkeypatch.setattr(lifecycle, "COUNTED_AGAIN_AFTER", (0, 0, 0))
+    watcher: Any = SimpleNamespace(recount=recount)
+    count_rows(watcher, SimpleNamespace(info=lambda *_, **__: None))
+    assert (counted.wait(10), answers) == (True, [])
 
 
 def test_an_incarnation_that_gave_way_says_nothing_of_the_feed() -> None:
