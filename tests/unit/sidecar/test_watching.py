@@ -1,11 +1,16 @@
 """The board says after each commit what the epoch did."""
 
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
 from cvs.model.signature import Signature
+from cvs.model.stages import Edge, Plan, Publication
 from cvs.programs.epoch import Control, Pin
 from cvs.programs.epoch_run import EpochResult
 from cvs.programs.stage_publish import Shown
 from cvs.sidecar.status import StatusBoard
-from cvs.sidecar.watching import BoardWatcher, WatchedView
+from cvs.sidecar.watching import BoardWatcher, PipelineWatcher, WatchedView
 
 
 def control(epoch: int, committed: int) -> Control:
@@ -114,3 +119,25 @@ def test_other_views_than_before_may_be_shown_again() -> None:
     watcher.audited = {}
     watcher.refresh()
     assert [(view.name, view.audited_level) for view in board.status.views] == [("v", ""), ("w", "")]
+
+
+def test_rows_are_counted_for_the_views_that_read_them() -> None:
+    """A view that an older incarnation does not have counts none while that serves."""
+    board = BoardWatcher(board=StatusBoard("cvs", started_at=0.0), views=[])
+    publications = tuple(
+        Publication(
+            view=view, table=view, inputs=(Edge(source=base, columns=()),), columns=(), partition_key=()
+        )
+        for view, base in (("s.one", "k.t"), ("s.other", "k.u"))
+    )
+    pipeline: Any = SimpleNamespace(
+        recipe=SimpleNamespace(plan=Plan(bases=(), zones=(), publications=publications)),
+        serves=True,
+        timeline="write-time",
+        bound=1,
+        waiting=lambda: 0,
+        seconds={},
+        without_claim=lambda: Counter({"k.t": 2}),
+    )
+    PipelineWatcher(board=board, pipeline=pipeline).running(control(7, 6))
+    assert [board.untimely(view) for view in ("s.one", "s.other", "s.new")] == [2, 0, 0]
