@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import combinations, product
 from pathlib import Path
 from random import Random
@@ -33,7 +33,7 @@ from cvs.plan.relations import scans
 from cvs.plan.sql import DeclaredView, parse_views
 from cvs.plan.statistics import Statistics, Weights
 from cvs.programs.stage_memory import MemoryDoor
-from tests.plan.faulty_run import PipelineRun
+from tests.plan.faulty_run import PipelineRun, readers_of
 from tests.plan.programs_run import ProgramsRun
 from tests.plan.tpch.data import QUERIES, Changes, generate
 from tests.plan.tpch.schema import TABLES
@@ -290,14 +290,8 @@ def tpch(_: dict[str, list[tuple]], words: Collection[str] = ()) -> Iterator[dic
 def against_spark(view: DeclaredView, tables: dict[str, list[tuple]], spark: "Recomputation") -> dict:
     """Load one query once; then in every round an epoch of each size, and one recomputation."""
     plan = maintenance_plan([view], TABLES)
-    keys = {p.table: tuple([n for n, _ in p.columns].index(k) for k in p.key) for p in plan.publications}
-    run = PipelineRun(
-        plan, Random(1), faults=False, door=MemoryDoor(keys=keys)
-    )  # a door that watches nothing
     read = {base.name: tables[base.name] for base in plan.bases}
-    changes = Changes(read, seed=7)
-    run.write({name: Counter(dict.fromkeys(found, 1)) for name, found in read.items()})
-    run.epoch()
+    changes, run = Changes(read, seed=7), loaded(plan, read)
     load, rounds = run.spent, []
     gc.collect()
     gc.freeze()  # because state is elsewhere in a pipeline, where no collection of this process's garbage walks it
@@ -306,10 +300,7 @@ def against_spark(view: DeclaredView, tables: dict[str, list[tuple]], spark: "Re
         again, wall = spark.seconds(view)
         spent = {}
         for share in SHARES:
-            run.write(changes.epoch(share))
-            before = run.spent
-            run.epoch()
-            spent[share] = run.spent - before
+            spent[share] = epoch_seconds(run, changes.epoch(share))
         rounds.append((again, wall, spent))
     gc.unfreeze()
     found: dict = {"view": view.name, "stages": len(plan.stages), "load_s": load}
@@ -319,6 +310,53 @@ def against_spark(view: DeclaredView, tables: dict[str, list[tuple]], spark: "Re
         found[f"epoch_{share}_s"] = median(spent[share] for *_, spent in rounds)
         found[f"ratio_{share}"] = [round(it, 2) for it in (median(ratios), ratios[0], ratios[-1])]
     return found
+
+
+def loaded(plan: Plan, tables: dict[str, list[tuple]], *, every_column: bool = False) -> PipelineRun:
+    """Return a pipeline in memory that has taken the tables in, behind a door that watches nothing."""
+    keys = {p.table: tuple([n for n, _ in p.columns].index(k) for k in p.key) for p in plan.publications}
+    run = PipelineRun(plan, Random(1), faults=False, door=MemoryDoor(keys=keys))
+    if every_column:
+        readers = readers_of(plan, dict.fromkeys(tables), "delta_{}".format)
+        run.program = replace(run.program, bases=tuple(readers))
+    epoch_seconds(run, {name: Counter(dict.fromkeys(found, 1)) for name, found in tables.items()})
+    return run
+
+
+def epoch_seconds(run: PipelineRun, batch: dict[str, Counter]) -> float:
+    """Return the CPU seconds of an epoch, DELTA included."""
+    run.write(batch)
+    before = run.spent
+    run.epoch()
+    return run.spent - before
+
+
+def columns(_: dict[str, list[tuple]], words: Collection[str] = ()) -> Iterator[dict]:
+    """What it saves that base columns which no stage reads are not decoded: 1 % epochs, with and without, in turn."""
+    with tempfile.TemporaryDirectory() as folder:
+        tables = generate(Path(folder), "0.01")
+    for view in parse_views(QUERIES, TABLES):
+        if view.name.removeprefix("tpch.") not in (words or ("q1", "q3", "q6", "q10")):
+            continue
+        plan = maintenance_plan([view], TABLES)
+        read = {base.name: tables[base.name] for base in plan.bases}
+        runs, changes = (
+            [loaded(plan, read, every_column=every) for every in (True, False)],
+            Changes(read, seed=7),
+        )
+        gc.collect()
+        gc.freeze()
+        spent: list[list[float]] = [[], []]
+        for number in range(2 * ROUNDS):
+            batch = changes.epoch(0.01)
+            for place in ((0, 1), (1, 0))[number % 2]:
+                spent[place].append(epoch_seconds(runs[place], batch))
+        gc.unfreeze()
+        ratios = sorted(every / read for every, read in zip(*spent, strict=True))
+        yield {
+            "view": view.name, "every_column_ms": 1000 * median(spent[0]), "read_ms": 1000 * median(spent[1]),
+            "ratio": [round(it, 2) for it in (median(ratios), ratios[0], ratios[-1])], "load": os.getloadavg()[0],
+        }  # fmt: skip
 
 
 class Recomputation:
@@ -349,6 +387,7 @@ PARTS = {
     "order": order,
     "order-in-memory": order_in_memory,
     "tpch": tpch,
+    "columns": columns,
 }
 
 

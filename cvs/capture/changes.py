@@ -7,6 +7,7 @@ tombstone, then larger unsigned bytes), and any detour over Python values could 
 Write times are microseconds as written; deletion times and expiries are whole seconds, as in Cassandra.
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 import msgspec
@@ -155,6 +156,13 @@ class TableDefinition(msgspec.Struct, frozen=True, kw_only=True):
     def clustering(self) -> tuple[Column, ...]:
         """Return the clustering columns in key order."""
         return self.of_kind(ColumnKind.CLUSTERING)
+
+
+def join_key(parts: Sequence[bytes]) -> bytes:
+    """Join the serialized values of the partition key's columns: what `split_key` takes apart."""
+    if len(parts) == 1:
+        return parts[0]
+    return b"".join(len(part).to_bytes(2, "big") + part + b"\x00" for part in parts)
 
 
 def split_key(definition: TableDefinition, key: bytes) -> tuple[bytes, ...]:

@@ -17,6 +17,7 @@ from cvs.capture.changes import (
     Liveness,
     Range,
     TableDefinition,
+    join_key,
 )
 from cvs.capture.values import is_multi_cell, type_of, user_types_of
 from cvs.errors import HistoryError
@@ -124,9 +125,7 @@ class ChangeMaker:
             if part is None:
                 raise HistoryError(f"the key lacks {column.name}", where=self.definition.full_name)
             parts.append(part)
-        if len(parts) == 1:
-            return parts[0]
-        return b"".join(len(part).to_bytes(2, "big") + part + b"\x00" for part in parts)
+        return join_key(parts)
 
     def _clustering(self, key: Values) -> tuple[bytes | None, ...]:
         """Return the leading clustering values that a key has."""

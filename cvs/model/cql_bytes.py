@@ -6,7 +6,7 @@ DELTA carries cells as such bytes and compares them as such (PROTOCOL H17); stag
 import struct
 from collections.abc import Callable
 from datetime import date, timedelta
-from decimal import Decimal
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from ipaddress import ip_address
 from typing import Any
 from uuid import UUID
@@ -20,6 +20,7 @@ Value = Any  # because a column may hold any CQL value
 
 _DAY_ZERO = date(1970, 1, 1)
 _DATE_SHIFT = 1 << 31  # because CQL counts days from -5877641-06-23
+_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 def decode_cql(kind: CqlType | str, data: bytes | None) -> Value:
@@ -62,10 +63,11 @@ def _varint(_: CqlType, value: int) -> bytes:
     return value.to_bytes(bits // 8 + 1, "big", signed=True)
 
 
-def _decimal_of(_: CqlType, data: bytes) -> Decimal:
+def decimal_of(data: bytes) -> Decimal:
+    """Return the decimal of a cell's bytes."""
     scale = int.from_bytes(data[:4], "big", signed=True)
     unscaled = int.from_bytes(data[4:], "big", signed=True)
-    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
+    return _EXACT.scaleb(Decimal(unscaled), -scale)
 
 
 def _decimal(cql: CqlType, value: Decimal) -> bytes:
@@ -198,7 +200,7 @@ _DECODERS: dict[str, Callable[[CqlType, bytes], Value]] = {
     "boolean": lambda _, data: data != b"\x00",
     "float": lambda _, data: struct.unpack(">f", data)[0],
     "double": lambda _, data: struct.unpack(">d", data)[0],
-    "decimal": _decimal_of,
+    "decimal": lambda _, data: decimal_of(data),
     "date": _date_of,
     "blob": lambda _, data: data,
     "inet": lambda _, data: ip_address(data),

@@ -16,7 +16,7 @@ ever took. Changes of one epoch are combined per row before they go on; what net
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-from cvs.model.expressions import Expression
+from cvs.model.expressions import Expression, columns_of
 from cvs.model.views import AggregateColumn, BaseTable, Named, OrderBy
 
 Typed = tuple[tuple[str, str], ...]
@@ -182,3 +182,16 @@ def inputs(stage: Stage) -> tuple[Edge, ...]:
     if isinstance(stage, JoinStage | SetStage):
         return stage.left + stage.right
     return stage.inputs
+
+
+def columns_read(plan: Plan) -> dict[str, frozenset[str]]:
+    """Name the columns of each base table that leave it over some edge: what its rows must hold for this plan."""
+    found: dict[str, set[str]] = {base.name: set() for base in plan.bases}
+    edges = [edge for stage in plan.stages for edge in inputs(stage)]
+    edges += [edge for publication in plan.publications for edge in publication.inputs]
+    for edge in edges:
+        if edge.source in found:
+            where = () if edge.where is None else (edge.where,)
+            for expression in (*(column.expression for column in edge.columns), *where):
+                found[edge.source].update(columns_of(expression))
+    return {name: frozenset(columns) for name, columns in found.items()}

@@ -14,7 +14,7 @@ from cvs.errors import CvsError
 from cvs.model.stages import Plan
 from cvs.programs.delta import Doubt, Inside, Visible, no_ranges
 from cvs.programs.epoch import LIVE, Pin
-from cvs.programs.stage_bag import Bag
+from cvs.programs.stage_bag import Bag, Changes, Unnamed
 from cvs.programs.stage_bucket import ALL_RULES, Rules, State, run_bucket, together
 from cvs.programs.stage_codec import Values, bucket_of
 from cvs.programs.stage_delta import (
@@ -156,7 +156,7 @@ def run_epoch(
 ) -> EpochMachine:
     """Bring every state and published table to the pinned epoch; `changes` are the pinned changes by table."""
     result = EpochResult(epoch=pin.epoch)
-    flowing: dict[str, Bag] = {}
+    flowing: dict[str, Changes] = {}
     steps = [delta_step(base, pin, changes.get(base.name, {})) for base in program.bases]
     for base, moved in zip(program.bases, (yield from together(steps)), strict=True):
         flowing[base.name] = base_bag(result.take(base.name, decoded(base, moved)))
@@ -191,7 +191,7 @@ def zone_levels(zones: Iterable[ZoneCompute]) -> list[list[ZoneCompute]]:
 
 
 def shown_by(
-    program: Program, pin: Pin, flowing: Mapping[str, Bag]
+    program: Program, pin: Pin, flowing: Mapping[str, Changes]
 ) -> Iterable[tuple[PublishCompute, list[Shown]]]:
     """Return what moves in the views that show it: not in those that are built, shown as a whole, paused."""
     moved = program.publishing.shown(flowing)
@@ -298,15 +298,15 @@ def without_claim(program: Program) -> Generator[list[Any], list[Any], dict[str,
     return found
 
 
-def base_bag(moves: Iterable[BaseMove]) -> Bag:
-    """Return the moves of base rows as changes of a bag."""
-    bag = Bag()
+def base_bag(moves: Iterable[BaseMove]) -> Unnamed:
+    """Return the moves of base rows as changes."""
+    pairs = []
     for move in moves:
         if move.before is not None:
-            bag.add(move.before, -1)
+            pairs.append((move.before, -1))
         if move.now is not None:
-            bag.add(move.now, 1)
-    return bag
+            pairs.append((move.now, 1))
+    return Unnamed(pairs)
 
 
 def zone_step(

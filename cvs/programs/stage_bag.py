@@ -33,8 +33,12 @@ class Bag:
         if count:
             entries[name] = (row, count)
 
-    def extend(self, other: "Bag") -> None:
+    def extend(self, other: "Changes") -> None:
         """Add all of another bag."""
+        if isinstance(other, Unnamed):
+            for row, count in other:
+                self.add(row, count)
+            return
         if not self.entries:
             self.entries, self.sorted = dict(other.entries), None
             return
@@ -64,3 +68,21 @@ class Bag:
 
     def __repr__(self) -> str:
         return f"Bag({list(self)!r})"
+
+
+class Unnamed:
+    """Changes of a base table, not packed: most go over no edge; what does is another row, packed where it arrives."""
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: list[tuple[Values, int]]) -> None:
+        self.pairs = pairs
+
+    def __iter__(self) -> Iterator[tuple[Values, int]]:
+        return iter(self.pairs)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+
+Changes = Bag | Unnamed

@@ -18,9 +18,9 @@ from typing import Any
 
 from cvs.model.expressions import Call, Expression, Literal, Row, compile_expression, compile_predicate
 from cvs.model.stages import Edge
-from cvs.programs.stage_bag import Bag
+from cvs.programs.stage_bag import Bag, Changes
 from cvs.programs.stage_codec import Values, pack
-from cvs.programs.stage_edges import compile_edge, projection, through
+from cvs.programs.stage_edges import compile_edge, naming, projection, through
 
 TOGETHER_MIN = 4  # because a few edges are evaluated sooner than looked up
 _COMPARED = ("<", "<=", ">", ">=", "=")
@@ -34,17 +34,17 @@ class Combined:
     """Edges out of one source."""
 
     def __init__(self, edges: Sequence[Edge], columns: tuple[str, ...]) -> None:
-        self._columns = columns
         self._maps = [] if len(edges) >= TOGETHER_MIN else [compile_edge(edge, columns) for edge in edges]
         if self._maps:
             return
         self._all = (1 << len(edges)) - 1
         self._axes, self._others = _sorted(edges)
+        self._named = naming([edge.where for edge in edges if edge.where is not None], columns)
         known: dict[Any, int] = {}
         self._projection_of = [known.setdefault(edge.columns, len(known)) for edge in edges]
         self._projections = [projection(columns_, columns) for columns_ in known]
 
-    def carry(self, changes: Bag) -> Iterator[Carried]:
+    def carry(self, changes: Changes) -> Iterator[Carried]:
         """Carry changes of the source over every edge they pass."""
         for number, run in enumerate(self._maps):
             arrived = Bag()
@@ -54,10 +54,10 @@ class Combined:
         if not self._maps:
             yield from self._together(changes)
 
-    def _together(self, changes: Bag) -> Iterator[Carried]:
+    def _together(self, changes: Changes) -> Iterator[Carried]:
         selects = bool(self._axes or self._others)
         for row, count in changes:
-            left = self.passing(dict(zip(self._columns, row, strict=True))) if selects else self._all
+            left = self.passing(self._named(row)) if selects else self._all
             made: dict[int, tuple[Values, bytes]] = {}
             while left:
                 lowest = left & -left

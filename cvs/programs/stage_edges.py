@@ -4,12 +4,19 @@ A row travels as a tuple in the order of its source's columns. An edge that only
 dictionary; one that computes does, once a row.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from cvs.model.expressions import Column, compile_expression, compile_predicate
+from cvs.model.expressions import (
+    Column,
+    Expression,
+    Row,
+    columns_of,
+    compile_expression,
+    compile_predicate,
+)
 from cvs.model.stages import Edge, Plan, Stage
 from cvs.model.views import Named
-from cvs.programs.stage_bag import Bag
+from cvs.programs.stage_bag import Bag, Changes
 from cvs.programs.stage_codec import Values, picking
 
 RowMap = Callable[[Values], Values | None]
@@ -32,8 +39,8 @@ def compile_edge(edge: Edge, source_columns: tuple[str, ...]) -> RowMap:
     project = projection(edge.columns, source_columns)
     if edge.where is None:
         return project
-    chosen = compile_predicate(edge.where)
-    return lambda row: project(row) if chosen(dict(zip(source_columns, row, strict=True))) else None
+    chosen, named = compile_predicate(edge.where), naming((edge.where,), source_columns)
+    return lambda row: project(row) if chosen(named(row)) else None
 
 
 def projection(columns: tuple[Named, ...], source_columns: tuple[str, ...]) -> Callable[[Values], Values]:
@@ -44,13 +51,21 @@ def projection(columns: tuple[Named, ...], source_columns: tuple[str, ...]) -> C
         if places == list(range(len(source_columns))):
             return same
         return picking(places)
-    compiled = [compile_expression(it) for it in expressions]
+    compiled, named = [compile_expression(it) for it in expressions], naming(expressions, source_columns)
 
     def compute(row: Values) -> Values:
-        named = dict(zip(source_columns, row, strict=True))
-        return tuple(expression(named) for expression in compiled)
+        values = named(row)
+        return tuple(expression(values) for expression in compiled)
 
     return compute
+
+
+def naming(expressions: Iterable[Expression], source_columns: tuple[str, ...]) -> Callable[[Values], Row]:
+    """Return what names the columns of a source's row that some expressions read."""
+    read = {name for expression in expressions for name in columns_of(expression)}
+    names = [name for name in source_columns if name in read]
+    pick = picking([source_columns.index(name) for name in names])
+    return lambda row: dict(zip(names, pick(row), strict=True))
 
 
 def same(row: Values) -> Values:
@@ -58,7 +73,7 @@ def same(row: Values) -> Values:
     return row
 
 
-def through(edge: RowMap, changes: Bag, into: Bag) -> None:
+def through(edge: RowMap, changes: Changes, into: Bag) -> None:
     """Carry changes of a source over an edge into a bag."""
     if edge is same:
         into.extend(changes)

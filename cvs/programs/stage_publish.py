@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from cvs.model.expressions import Column
 from cvs.model.stages import Edge, Plan, Publication
 from cvs.programs.epoch import Pin
-from cvs.programs.stage_bag import Bag
+from cvs.programs.stage_bag import Bag, Changes
 from cvs.programs.stage_codec import Value, Values, pack, picking
 from cvs.programs.stage_combined import Combined
 from cvs.programs.stage_edges import columns_of_sources, compile_edge, through
@@ -58,7 +58,7 @@ class PublishCompute:
             if isinstance(named.expression, Column) and named.name in values
         }
 
-    def rows(self, changes: Mapping[str, Bag]) -> Bag:
+    def rows(self, changes: Mapping[str, Changes]) -> Bag:
         """Carry changes (or contents) of the sources over the publication's edges."""
         out = Bag()
         for source, edge in self._edges:
@@ -66,7 +66,7 @@ class PublishCompute:
                 through(edge, changes[source], out)
         return out
 
-    def shown(self, changes: Mapping[str, Bag]) -> list[Shown]:
+    def shown(self, changes: Mapping[str, Changes]) -> list[Shown]:
         """Return which view records moved by changes of the sources."""
         return self.moved(self.rows(changes))
 
@@ -126,7 +126,7 @@ class Publishing:
             for source, ways in found.items()
         }
 
-    def shown(self, changes: Mapping[str, Bag]) -> Iterator[tuple[PublishCompute, list[Shown]]]:
+    def shown(self, changes: Mapping[str, Changes]) -> Iterator[tuple[PublishCompute, list[Shown]]]:
         """Return which records of each view moved."""
         rows: dict[int, Bag] = {}
         for source, (combined, numbers) in self._ways.items():

@@ -20,7 +20,7 @@ from cvs.model.stages import (
     Zone,
 )
 from cvs.programs.stage_aggregate import AggregateCompute
-from cvs.programs.stage_bag import Bag
+from cvs.programs.stage_bag import Bag, Changes
 from cvs.programs.stage_bucket import NeedsError, State
 from cvs.programs.stage_codec import Value, Values, bucket_of, pack_key
 from cvs.programs.stage_combined import Combined
@@ -81,7 +81,7 @@ class ZoneCompute:
         """Name the sources outside the zone."""
         return frozenset(ways.source for ways in self._outer)
 
-    def route(self, changes: Mapping[str, Bag], *, first: bool = False) -> dict[int, BucketInput]:
+    def route(self, changes: Mapping[str, Changes], *, first: bool = False) -> dict[int, BucketInput]:
         """Carry changes over the edges and to the buckets they belong to."""
         routed: dict[int, BucketInput] = {}
         for ways in self._outer:

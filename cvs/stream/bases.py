@@ -5,6 +5,7 @@ serialized values; paths of collection elements carry a leading dot, so that an 
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import date, timedelta
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -13,9 +14,9 @@ from uuid import UUID
 from cvs.capture import changes as captured
 from cvs.capture.changes import Change, Kind, TableDefinition, split_key
 from cvs.errors import SpecificationError
-from cvs.model.cql_bytes import decode_cql
+from cvs.model.cql_bytes import decimal_of, decode_cql
 from cvs.model.cql_type import CqlType, parse_type
-from cvs.model.types import normal
+from cvs.model.types import EPOCH, normal
 from cvs.model.views import BaseTable
 from cvs.programs.delta import (
     NEVER,
@@ -60,9 +61,19 @@ def types_of(definition: TableDefinition) -> dict[str, CqlType]:
     return {column.name: parse_type(column.type, user_types) for column in definition.columns}
 
 
-def base_reader(definition: TableDefinition, table: BaseTable, *, delta: str, buckets: int) -> BaseReader:
-    """Return what only the schema knows: how to decode rows and to compare clusterings."""
-    decoder = _RowDecoder(definition, table)
+def base_reader(
+    definition: TableDefinition,
+    table: BaseTable,
+    *,
+    delta: str,
+    buckets: int,
+    read: Collection[str] | None = None,
+) -> BaseReader:
+    """Return what only the schema knows: how to decode rows and to compare clusterings.
+
+    `read`: the columns that are decoded beside the key (None: all); the others are null in every row.
+    """
+    decoder = _RowDecoder(definition, table, read)
     clustered = bool(definition.clustering)
     return BaseReader(
         name=table.name,
@@ -195,21 +206,32 @@ def _range(change: Change) -> RangeDeletion:
     )
 
 
-FAST: dict[str, Callable[[bytes], Value]] = {
+Decode = Callable[[bytes], Value]
+DAY_ZERO = (1 << 31) - date(1970, 1, 1).toordinal()
+"""What CQL's count of days is ahead of Python's."""
+
+FAST: dict[str, Decode] = {
     "text": bytes.decode,
     "varchar": bytes.decode,
     "ascii": bytes.decode,
     "int": lambda data: int.from_bytes(data, "big", signed=True) if data else None,
     "bigint": lambda data: int.from_bytes(data, "big", signed=True) if data else None,
     "boolean": lambda data: data != b"\x00" if data else None,
+    "date": lambda data: date.fromordinal(int.from_bytes(data, "big") - DAY_ZERO) if data else None,
+    "timestamp": lambda data: (
+        EPOCH + timedelta(milliseconds=int.from_bytes(data, "big", signed=True)) if data else None
+    ),
+    "decimal": lambda data: decimal_of(data) if data else None,
 }
-"""Short cuts past the general decoder, for what most columns are."""
+"""Short cuts past the general decoder, for what most columns are; what they cannot read is left to it."""
 
 
 class _RowDecoder:
     """Decodes keys and visible columns of one table."""
 
-    def __init__(self, definition: TableDefinition, table: BaseTable) -> None:
+    def __init__(
+        self, definition: TableDefinition, table: BaseTable, read: Collection[str] | None = None
+    ) -> None:
         self.types = types_of(definition)
         names = [name for name, _ in table.columns]
         if unknown := [name for name in names if name not in self.types]:
@@ -221,25 +243,34 @@ class _RowDecoder:
         self.clustering = [column.name for column in definition.clustering]
         self._place = {name: i for i, name in enumerate(names)}
         self._width = len(names)
-        self._whole: dict[str, Callable[[bytes], Value]] = {
-            name: FAST.get(self.types[name].name) or partial(decode_cql, self.types[name]) for name in names
+        self._general: dict[str, Decode] = {name: partial(decode_cql, self.types[name]) for name in names}
+        self._fast = {
+            name: FAST.get(self.types[name].name, general) for name, general in self._general.items()
         }
+        self._read = [name for name in names if name not in table.key and (read is None or name in read)]
 
     def row(self, partition: bytes, clustering: bytes, visible: Visible) -> Values:
         """Return a row in the order of the table's columns."""
+        try:
+            return self._row(partition, clustering, visible, self._fast)
+        except (ValueError, OverflowError):
+            return self._row(partition, clustering, visible, self._general)  # which says what is wrong
+
+    def _row(
+        self, partition: bytes, clustering: bytes, visible: Visible, decoders: Mapping[str, Decode]
+    ) -> Values:
         row: list[Value] = [None] * self._width
         for name, data in zip(self._partition, self._key_parts(partition), strict=True):
-            row[self._place[name]] = self._whole[name](data)
+            row[self._place[name]] = decoders[name](data)
         if clustering:
             for name, part in zip(self.clustering, unpack(clustering), strict=True):
-                row[self._place[name]] = None if part is None else self._whole[name](part)
-        for name, stored in visible.items():
-            place = self._place.get(name)
-            if place is None:
-                continue
-            row[place] = (
-                self._whole[name](stored) if isinstance(stored, bytes) else self._elements(name, stored)
-            )
+                row[self._place[name]] = None if part is None else decoders[name](part)
+        for name in self._read:
+            stored = visible.get(name)
+            if stored is not None:
+                row[self._place[name]] = (
+                    decoders[name](stored) if isinstance(stored, bytes) else self._elements(name, stored)
+                )
         return tuple(row)
 
     def _elements(self, name: str, cells: Iterable[tuple[bytes, bytes]]) -> Value:

@@ -154,14 +154,6 @@ def sources(plan: Plan, edges: Iterable[Edge]) -> set[str]:
     return found
 
 
-def reads(plan: Plan) -> dict[str, set[str]]:
-    """Return which columns of each base table the plan reads."""
-    found = set().union(*(sources(plan, it.inputs) for it in plan.publications))
-    return {
-        base.name: {name for name, _ in base.columns if f"{base.name}.{name}" in found} for base in plan.bases
-    }
-
-
 def _columns(edge: Edge, wanted: set[str] | None) -> set[str]:
     """Return the columns of its source that an edge needs for what is wanted of it (None: all)."""
     expressions = [it.expression for it in edge.columns if wanted is None or it.name in wanted]

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from msgspec import structs
 
 from cvs.capture.feed import Feed, Head
+from cvs.model.stages import columns_read
 from cvs.programs.delta import StaleDriverError
 from cvs.programs.epoch import (
     CONTROL_BUCKET,
@@ -39,7 +40,7 @@ from cvs.stream.bases import delta_input
 from cvs.stream.build import PREFIX, Build
 from cvs.stream.catalog import grace_seconds
 from cvs.stream.door import CassandraDoor
-from cvs.stream.phases import Wishes, pin_after, reads
+from cvs.stream.phases import Wishes, pin_after
 from cvs.stream.pinned import Definitions, read_pinned
 from cvs.stream.quarantine import put_quarantined
 from cvs.stream.recipe import Recipe
@@ -112,7 +113,7 @@ class Pipeline:
         self.images = RememberedImages(self._ask)
         self._known = Definitions(self.feed, self.recipe.definitions)
         self._waiting = Waiting(self.feed, bound=self.bound or 0)
-        self._reads = reads(self.recipe.plan)
+        self._reads = columns_read(self.recipe.plan)
 
     def start(self) -> Control:
         """Read the control row; a pinned epoch of other code is refused (H4).

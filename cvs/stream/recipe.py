@@ -2,19 +2,17 @@
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from cvs.capture.changes import TableDefinition
 from cvs.errors import SpecificationError
-from cvs.model.expressions import Column
-from cvs.model.stages import Plan, Typed
+from cvs.model.stages import Plan, Typed, columns_read
 from cvs.model.views import BaseTable
 from cvs.plan.maintenance import maintenance_plan
 from cvs.plan.sql import DeclaredView, parse_views
-from cvs.programs.epoch_run import Program
+from cvs.programs.epoch_run import BaseReader, Program
 from cvs.store.session import CassandraSession, ClusterAddress
 from cvs.stream.bases import base_reader, base_table
 from cvs.stream.catalog import definitions
@@ -23,7 +21,7 @@ from cvs.stream.tables import Names
 from cvs.version import VERSION
 
 DELTA_BUCKETS = 64
-STATE_FORMAT = 1
+STATE_FORMAT = 2
 """What rows of state and DELTA look like. Another number is other state: all views are built anew."""
 
 
@@ -49,8 +47,8 @@ class Recipe:
     @cached_property
     def state(self) -> str:
         """Name what rows of state mean, whatever version wrote them: equal names may go on with each other's."""
-        used = set(columns_in((self.plan.zones, self.plan.publications)))
-        kept = [(base.name, base.key, _read(base, used)) for base in self.plan.bases]
+        read = columns_read(self.plan)
+        kept = [(base.name, base.key, _kept(base, read[base.name])) for base in self.plan.bases]
         return _digest(
             (STATE_FORMAT, kept, self.plan.zones, self.plan.publications, self.delta_buckets, self.names)
         )
@@ -61,19 +59,24 @@ class Recipe:
         return _digest((self.hash, self.plan, sorted(self.definitions.items())))
 
     def program(self) -> Program:
-        """Make the plan ready to run."""
-        readers = [
+        """Make the plan ready to run: of base rows it sees the columns that it reads."""
+        readers = self.readers(columns_read(self.plan))
+        return Program.of(
+            self.plan, readers, {zone.name: self.names.state(zone.name) for zone in self.plan.zones}
+        )
+
+    def readers(self, read: Mapping[str, Collection[str]] | None = None) -> list[BaseReader]:
+        """Return what decodes the rows of each base table; `read`: which columns of them, None: all."""
+        return [
             base_reader(
                 self.definitions[base.name],
                 base,
                 delta=self.names.delta(base.name),
                 buckets=self.delta_buckets,
+                read=None if read is None else read[base.name],
             )
             for base in self.plan.bases
         ]
-        return Program.of(
-            self.plan, readers, {zone.name: self.names.state(zone.name) for zone in self.plan.zones}
-        )
 
     def door(self, session: CassandraSession) -> CassandraDoor:
         """Return the door to this pipeline's tables."""
@@ -81,20 +84,8 @@ class Recipe:
         return CassandraDoor(session, keyspace=self.names.keyspace, publications=publications)
 
 
-def columns_in(part: Any) -> Iterator[str]:
-    """Name every column that some part of a plan names."""
-    if isinstance(part, Column):
-        yield part.name
-    elif is_dataclass(part):
-        for one in fields(part):
-            yield from columns_in(getattr(part, one.name))
-    elif isinstance(part, tuple):
-        for one in part:
-            yield from columns_in(one)
-
-
-def _read(base: BaseTable, used: set[str]) -> Typed:
-    return tuple((name, kind) for name, kind in base.columns if name in used or name in base.key)
+def _kept(base: BaseTable, read: Collection[str]) -> Typed:
+    return tuple((name, kind) for name, kind in base.columns if name in read or name in base.key)
 
 
 def _digest(parts: object) -> str:

@@ -6,7 +6,7 @@ DELTA holds now and what each recorded move replaced. Views are taken to have be
 judged.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from cvs.errors import HistoryError
 from cvs.history import events as ev
 from cvs.model.expressions import Column
+from cvs.model.stages import Plan, columns_read
 from cvs.model.views import BaseTable, Join, Named, Project, Relation, Scan, SetOperation
 from cvs.plan.sql import DeclaredView
 from cvs.programs.epoch_run import BaseReader, Program, row_of, without_claim
@@ -67,12 +68,12 @@ def recorded(
     images, void = images_of(program, door), drive(without_claim(program), door)
     ran = [it for it in epochs(logs) if it.incarnation == names.incarnation]
     told = f"{names.keyspace}, recorded"
-    return history_of(declared, recipe.plan.bases, ran, images, run=told, last=last, void=void)
+    return history_of(declared, recipe.plan, ran, images, run=told, last=last, void=void)
 
 
 def history_of(
     declared: Iterable[DeclaredView],
-    bases: Iterable[BaseTable],
+    plan: Plan,
     ran: list[Epoch],
     images: "Images",
     *,
@@ -92,11 +93,10 @@ def history_of(
             "the recording has no epoch that can be judged",
             next_step="wait until the views are live, or resume paused ones, and something was written",
         )
-    tables = {table.name: table for table in bases}
-    assembler = Assembler(described, tables)
+    assembler, told = Assembler(described, {table.name: table for table in plan.bases}), _told(plan)
     signature = (kept[0].incarnation, kept[0].number - 1, 0, True)
-    before = assembler.begin(_at_first(images, kept, tables), signature=signature, time=kept[0].started)
-    events = assembler.history(_numbered(kept, tables), kept, run=run, before=before, void=void)
+    before = assembler.begin(_at_first(images, kept, told), signature=signature, time=kept[0].started)
+    events = assembler.history(_numbered(kept, told), kept, run=run, before=before, void=void)
     return Recorded(
         events=events,
         incarnation=kept[0].incarnation,
@@ -145,15 +145,11 @@ Images = Mapping[str, Mapping[Values, Image]]
 
 def images_of(program: Program, door: Callable[[list[Any]], list[Any]]) -> Images:
     """Read all of DELTA, bucket by bucket."""
-    return {
-        base.name: _of_base(base, table, door)
-        for base, table in zip(program.bases, program.plan.bases, strict=True)
-    }
+    told = _told(program.plan)
+    return {base.name: _of_base(base, told[base.name], door) for base in program.bases}
 
 
-def _of_base(
-    base: BaseReader, table: BaseTable, door: Callable[[list[Any]], list[Any]]
-) -> dict[Values, Image]:
+def _of_base(base: BaseReader, told: "_Told", door: Callable[[list[Any]], list[Any]]) -> dict[Values, Image]:
     found: dict[Values, Image] = {}
     for bucket in range(base.buckets):
         (blobs,) = door([ReadImages(table=base.delta, bucket=bucket, prefixes=(b"",))])
@@ -166,12 +162,12 @@ def _of_base(
                 row_of(base, partition, clustering or b"", it)[0] for it in (stored.before, stored.now)
             )
             if before is not None or now is not None:
-                place, both = _key_and_rows(table, before, now)
+                place, both = told.both(before, now)
                 found[place] = Image(stored.epoch, *both)
     return found
 
 
-def _at_first(images: Images, kept: list[Epoch], tables: Mapping[str, BaseTable]) -> dict[str, Rows]:
+def _at_first(images: Images, kept: list[Epoch], told: Mapping[str, "_Told"]) -> dict[str, Rows]:
     """Return the base rows as they were before the first epoch."""
     last = kept[-1].number
     found: dict[str, dict[Values, Row | None]] = {
@@ -180,21 +176,21 @@ def _at_first(images: Images, kept: list[Epoch], tables: Mapping[str, BaseTable]
     }
     for epoch in reversed(kept):
         for table, _, before, now in epoch.bases:
-            key, rows = _key_and_rows(tables[table], before, now)
+            key, rows = told[table].both(before, now)
             found[table][key] = rows[0]
     return {
         table: {key: row for key, row in rows.items() if row is not None} for table, rows in found.items()
     }
 
 
-def _numbered(kept: list[Epoch], tables: Mapping[str, BaseTable]) -> list[Any]:
+def _numbered(kept: list[Epoch], told: Mapping[str, "_Told"]) -> list[Any]:
     """Return the absorbed base time-line, each move a version of its own, and name the versions in the moves."""
     written: list[Any] = []
     versions: dict[tuple[str, Values], int] = {}
     for epoch in kept:
         moves = []
         for table, at, before, now in epoch.bases:
-            key, rows = _key_and_rows(tables[table], before, now)
+            key, rows = told[table].both(before, now)
             version = versions[table, key] = versions.get((table, key), 0) + 1
             number = len(written)
             called = ev.BaseUpdateCalled(
@@ -216,14 +212,27 @@ def _numbered(kept: list[Epoch], tables: Mapping[str, BaseTable]) -> list[Any]:
     return written
 
 
-def _key_and_rows(
-    table: BaseTable, before: Values | None, now: Values | None
-) -> tuple[Values, tuple[Row | None, Row | None]]:
-    names = [name for name, _ in table.columns]
-    old, new = (None if row is None else dict(zip(names, row, strict=True)) for row in (before, now))
-    some = new or old
-    assert some is not None, "a base row moved from nothing to nothing"
-    return tuple(some[name] for name in table.key), (old, new)
+class _Told:
+    """What a recording tells of a base table's rows: the key, and of the other columns those that views read."""
+
+    def __init__(self, table: BaseTable, read: Collection[str]) -> None:
+        self._key, self._names = table.key, [name for name, _ in table.columns]
+        self._told = {name for name in self._names if name in read or name in table.key}
+
+    def both(self, before: Values | None, now: Values | None) -> tuple[Values, tuple[Row | None, Row | None]]:
+        """Return the key of a row that moved, and what it was and is."""
+        old, new = (None if row is None else self._row(row) for row in (before, now))
+        some = new or old
+        assert some is not None, "a base row moved from nothing to nothing"
+        return tuple(some[name] for name in self._key), (old, new)
+
+    def _row(self, row: Values) -> Row:
+        return {name: value for name, value in zip(self._names, row, strict=True) if name in self._told}
+
+
+def _told(plan: Plan) -> dict[str, _Told]:
+    read = columns_read(plan)
+    return {table.name: _Told(table, read[table.name]) for table in plan.bases}
 
 
 def _described(declared: Iterable[DeclaredView]) -> list[tuple[Any, tuple[str, ...], tuple[str, ...]]]:

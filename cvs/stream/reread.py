@@ -39,8 +39,6 @@ from cvs.stream.recipe import Recipe
 from cvs.stream.scanned import RawRow, Selection
 
 ROWS_AT_ONCE = 200
-UNREADABLE = 0
-"""What stands for a row in quarantine (H24), in DELTA as in the base."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ class Reread:
 
     def run(self) -> dict[str, int]:
         """Correct DELTA where it differs from the base; return how many rows of each table were asked about."""
-        return {base.name: self._table(base) for base in self.recipe.program().bases}
+        return {base.name: self._table(base) for base in self.recipe.readers()}
 
     def _table(self, base: BaseReader) -> int:
         known = self._known(base)
@@ -83,7 +81,7 @@ class Reread:
                 partition, clustering = split(key)
                 stored = None if clustering is None else decode_row(blob)
                 if stored is not None and stored.now is not None:
-                    found[key] = _mark(base, partition, clustering or b"", stored.now)
+                    found[key] = mark_of(base, partition, clustering or b"", stored.now)
         return found
 
     def _scan(self, base: BaseReader, selection: Selection) -> Iterator[tuple[bytes, int]]:
@@ -92,7 +90,7 @@ class Reread:
             seen = None if truth.row is None else visible(truth.row, truth.statics, selection.second(row))
             if seen is not None:
                 partition = selection.partition(row)
-                yield framed(partition, clustering), _mark(base, partition, clustering, seen)
+                yield framed(partition, clustering), mark_of(base, partition, clustering, seen)
 
     def _corrected(self, base: BaseReader, selection: Selection, keys: list[bytes]) -> Iterator[Change]:
         """Read rows once more, DELTA first, and say what DELTA must be told of them."""
@@ -134,9 +132,10 @@ class Reread:
         return found
 
 
-def _mark(base: BaseReader, partition: bytes, clustering: bytes, seen: Visible) -> int:
+def mark_of(base: BaseReader, partition: bytes, clustering: bytes, seen: Visible) -> int:
+    """Return what tells rows apart: their values, or the bytes of one that cannot be read, which views may not mind."""
     row, _ = row_of(base, partition, clustering, seen)
-    return UNREADABLE if row is None else hash(key_identity(row))
+    return hash(repr(sorted(seen.items()))) if row is None else hash(key_identity(row))
 
 
 def truth_of(

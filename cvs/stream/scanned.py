@@ -10,7 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from cvs.capture.changes import Cell, Change, Column, ColumnKind, Deletion, Kind, Liveness, TableDefinition
+from cvs.capture.changes import (
+    Cell,
+    Change,
+    Column,
+    ColumnKind,
+    Deletion,
+    Kind,
+    Liveness,
+    TableDefinition,
+    join_key,
+)
 from cvs.model.layout import quoted
 from cvs.programs.delta import ASSUMED, CONFIRMED, EXPIRED_TTL, Doubt, RowImage
 
@@ -52,10 +62,7 @@ class Selection:
 
     def partition(self, row: RawRow) -> bytes:
         """Return the serialized partition key of a row."""
-        parts = [part or b"" for part in row[2 : 2 + len(self.definition.partition_key)]]
-        if len(parts) == 1:
-            return parts[0]
-        return b"".join(len(part).to_bytes(2, "big") + part + b"\x00" for part in parts)
+        return join_key([part or b"" for part in row[2 : 2 + len(self.definition.partition_key)]])
 
     def second(self, row: RawRow) -> int:
         """Return the moment at which a row was read."""

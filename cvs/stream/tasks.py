@@ -23,7 +23,7 @@ from cvs.programs.epoch_run import (
     zone_step,
 )
 from cvs.programs.epoch_whole import Place, Whole, whole_step
-from cvs.programs.stage_bag import Bag
+from cvs.programs.stage_bag import Bag, Changes
 from cvs.programs.stage_bucket import drive, together
 from cvs.programs.stage_codec import bucket_of
 from cvs.programs.stage_delta import DeltaInput
@@ -51,7 +51,7 @@ def run_spread(
     """Run one epoch with its buckets spread over tasks; `spread` is a `Spread`."""
     program, _ = made(recipe)
     result = EpochResult(epoch=pin.epoch)
-    flowing: dict[str, Bag] = {}
+    flowing: dict[str, Changes] = {}
     looked = drive(
         together([with_expiring(base, pin, changes.get(base.name, {})) for base in program.bases]), door
     )
@@ -65,16 +65,16 @@ def run_spread(
         flowing[base.name] = base_bag(result.take(base.name, found))
     for level in zone_levels(program.zones):
         tasks = []
+        made_here = {stage.name: Bag() for zone in level for stage in zone.zone.stages}
         for zone in level:
             routed = sorted(zone.route(flowing, first=pin.first).items())
-            for stage in zone.zone.stages:
-                flowing[stage.name] = Bag()
             tasks.append([routed[i::slices] for i in range(slices)])
         numbers = [program.zones.index(zone) for zone in level]
         jobs = _shared(tasks, numbers)
         for outputs in spread(_ZoneTask(recipe, pin), jobs) if jobs else ():
             for name, bag in outputs.items():
-                flowing[name].extend(bag)
+                made_here[name].extend(bag)
+        flowing |= made_here
     _publish(recipe, program, pin, flowing, result, spread=spread, slices=slices)
     return result
 
@@ -83,7 +83,7 @@ def _publish(
     recipe: Recipe,
     program: Program,
     pin: Pin,
-    flowing: dict[str, Bag],
+    flowing: dict[str, Changes],
     result: EpochResult,
     *,
     spread: Any,

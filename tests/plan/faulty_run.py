@@ -8,20 +8,22 @@ re-checks (`checker.verify`); where the noted cuts do not explain what was shown
 
 import time
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from cvs.capture import changes as captured
 from cvs.checker import cuts as search
 from cvs.checker.meaning import DefinitionMeaning, frozen_row
 from cvs.checker.problem import Problem
 from cvs.checker.verdict import Budget, Cut, Verdict, Witness
 from cvs.checker.verify import verify
+from cvs.model.cql_bytes import encode_cql
 from cvs.model.identity import key_identity
 from cvs.model.levels import Level
 from cvs.model.outcome import Outcome, OutcomeKind
-from cvs.model.stages import Plan
+from cvs.model.stages import Plan, columns_read
 from cvs.model.views import BaseTable
 from cvs.plan.sql import DeclaredView
 from cvs.programs.delta import Cell, Deletion, Liveness, RowImage
@@ -29,10 +31,11 @@ from cvs.programs.epoch import Control, Pin, commit, pin_next, read_control
 from cvs.programs.epoch_run import BaseReader, Program, run_epoch
 from cvs.programs.stage_bag import Bag
 from cvs.programs.stage_bucket import ALL_RULES, Rules, SetBucket, State, drive
-from cvs.programs.stage_codec import pack, unpack
+from cvs.programs.stage_codec import pack
 from cvs.programs.stage_delta import PartitionChanges
 from cvs.programs.stage_memory import MemoryDoor
 from cvs.programs.stage_publish import PutRows
+from cvs.stream.bases import base_reader
 from tests.unit.programs.epoch_world import Driver
 
 DELTA_BUCKETS = 3
@@ -110,7 +113,7 @@ class PipelineRun:
         delta, state = (
             (self.names.delta, self.names.state) if self.names else ("delta_{}".format, "state_{}".format)
         )
-        readers = [_reader(base, delta(base.name)) for base in self.plan.bases]
+        readers = readers_of(self.plan, columns_read(self.plan), delta)
         self.program = Program.of(
             self.plan, readers, {zone.name: state(zone.name) for zone in self.plan.zones}
         )
@@ -128,14 +131,16 @@ class PipelineRun:
 
     def _append(self, table: BaseTable, key: tuple[Any, ...], row: dict[str, Any] | None) -> None:
         self.timelines.setdefault((table.name, key_identity(key)), [None]).append(row)
-        written, split = len(self.feed) + 1, len(table.partition_key)
+        written, split, kinds = len(self.feed) + 1, len(table.partition_key), dict(table.columns)
+        place = [encode_cql(kinds[name], value) or b"" for name, value in zip(table.key, key, strict=True)]
         if row is None:
             image = RowImage(deletion=Deletion(written))
         else:
-            plain = sorted((n, v) for n, v in row.items() if n not in table.key)
-            cells = tuple((n, b"", Cell(written, None if v is None else pack((v,)))) for n, v in plain)
+            plain = sorted((n, encode_cql(kinds[n], v)) for n, v in row.items() if n not in table.key)
+            cells = tuple((n, b"", Cell(written, value)) for n, value in plain)
             image = RowImage(Liveness(written), None, cells)
-        self.feed.append((table.name, pack(key[:split]), pack(key[split:]), image))
+        clustering = pack(place[split:]) if split < len(place) else b""
+        self.feed.append((table.name, captured.join_key(place[:split]), clustering, image))
 
     def epoch(self) -> None:
         """Run one epoch: with faults, drivers die and sleep anywhere, the last one ends it, sleepers go on later."""
@@ -338,12 +343,29 @@ def _as_of(row: Any, epoch: int) -> bytes | None:
     return row.before if row.alive_before else None
 
 
-def _reader(base: BaseTable, delta: str) -> BaseReader:
-    names = [name for name, _ in base.columns]
+def readers_of(
+    plan: Plan, read: Mapping[str, Collection[str] | None], delta: Callable[[str], str]
+) -> list[BaseReader]:
+    """Return the pipeline's own decoders of base rows; `read`: the columns they decode, None: all."""
+    return [
+        base_reader(
+            definition_of(base),
+            base,
+            delta=delta(base.name),
+            buckets=DELTA_BUCKETS,
+            read=read[base.name],
+        )
+        for base in plan.bases
+    ]
 
-    def decode(partition: bytes, clustering: bytes, visible: Any) -> Any:
-        key = dict(zip(base.key, unpack(partition) + unpack(clustering), strict=True))
-        values = key | {column: unpack(value)[0] for column, value in visible.items()}
-        return tuple(values.get(name) for name in names)
 
-    return BaseReader(name=base.name, delta=delta, buckets=DELTA_BUCKETS, decode=decode)
+def definition_of(base: BaseTable) -> captured.TableDefinition:
+    """Return a table as it is captured."""
+    places = {name: (captured.ColumnKind.PARTITION_KEY, i) for i, name in enumerate(base.partition_key)}
+    places |= {name: (captured.ColumnKind.CLUSTERING, i) for i, name in enumerate(base.clustering_key)}
+    columns = []
+    for name, kind in base.columns:
+        of_kind, position = places.get(name, (captured.ColumnKind.REGULAR, -1))
+        columns.append(captured.Column(name=name, type=kind, kind=of_kind, position=position))
+    keyspace, name = base.name.split(".", 1)
+    return captured.TableDefinition(id=base.name, keyspace=keyspace, name=name, columns=tuple(columns))

@@ -3,7 +3,9 @@
 from decimal import Decimal
 
 from cvs.model.recompute import recompute
+from cvs.model.stages import columns_read
 from cvs.model.views import BaseTable, Scan, SetOperation
+from cvs.plan.maintenance import maintenance_plan
 from cvs.plan.relations import read_columns
 from cvs.plan.sql import parse_views
 from cvs.stream.shop import VIEWS
@@ -70,3 +72,20 @@ def test_only_named_columns_are_read() -> None:
     assert read_columns(SetOperation(kind="union", all=False, left=orders, right=orders)) == {
         "shop.orders": None
     }
+
+
+def test_a_plan_reads_what_some_view_needs() -> None:
+    """Over all its views: also through a subquery that names everything, and what only a condition looks at."""
+    views = parse_views(
+        """CREATE MATERIALIZED VIEW v.a AS WITH o AS (SELECT * FROM shop.orders) SELECT customer, SUM(quantity) AS q
+             FROM o GROUP BY customer;
+           CREATE MATERIALIZED VIEW v.b AS SELECT id, customer FROM shop.orders WHERE total > 10;
+           CREATE MATERIALIZED VIEW v.c AS SELECT c.id, c.city FROM shop.customers c
+             WHERE EXISTS (SELECT 1 FROM shop.orders o WHERE o.customer = c.id)""",
+        TABLES,
+    )
+    assert columns_read(maintenance_plan(views, TABLES)) == {
+        "shop.orders": {"id", "customer", "quantity", "total"},
+        "shop.customers": {"id", "city"},
+    }
+    assert columns_read(maintenance_plan(views[:1], TABLES)) == {"shop.orders": {"customer", "quantity"}}

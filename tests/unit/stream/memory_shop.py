@@ -10,6 +10,7 @@ from cvs.capture.changes import Cell, Change, Column, ColumnKind, Deletion, Kind
 from cvs.history import events as ev
 from cvs.model.cql_bytes import encode_cql
 from cvs.model.signature import Signature
+from cvs.model.stages import columns_read
 from cvs.plan.maintenance import Choices, maintenance_plan
 from cvs.plan.sql import parse_views
 from cvs.programs.epoch import PUBLISHING, Control, Pin
@@ -48,8 +49,10 @@ class MemoryShop:
         tables = {name: base_table(it) for name, it in DEFINITIONS.items()}
         self.views = parse_views(views, tables)
         self.plan = maintenance_plan(self.views, tables, Choices(buckets=4))
+        read = columns_read(self.plan)
         readers = [
-            base_reader(DEFINITIONS[b.name], b, delta=f"delta_{b.name}", buckets=8) for b in self.plan.bases
+            base_reader(DEFINITIONS[b.name], b, delta=f"delta_{b.name}", buckets=8, read=read[b.name])
+            for b in self.plan.bases
         ]
         self.program = Program.of(self.plan, readers, {zone.name: zone.name for zone in self.plan.zones})
         places = {

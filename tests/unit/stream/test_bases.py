@@ -1,7 +1,11 @@
 """Captured changes become DELTA's input, and DELTA's images become rows, for every kind of column."""
 
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
+
+from msgspec import structs
 
 from cvs.capture.changes import (
     Bound,
@@ -15,10 +19,11 @@ from cvs.capture.changes import (
     Range,
     TableDefinition,
 )
-from cvs.model.cql_bytes import encode_cql
-from cvs.programs.epoch_run import BaseReader
+from cvs.model.cql_bytes import decode_cql, encode_cql
+from cvs.programs.epoch_run import BaseReader, row_of
+from cvs.programs.stage_codec import pack
 from cvs.programs.stored import absorb
-from cvs.stream.bases import base_reader, base_table, delta_input
+from cvs.stream.bases import FAST, PATH, base_reader, base_table, delta_input
 
 ROOM = ColumnKind.PARTITION_KEY
 AT = ColumnKind.CLUSTERING
@@ -105,6 +110,43 @@ def test_every_kind_of_column_is_read() -> None:
         )
     )
     assert moved == {7: ("hall", 7, None, ("", "warm"), (10, 20), (("low", 3),), 1.5)}
+
+
+def test_only_what_is_read_is_decoded() -> None:
+    """The key always is; another column is null, and may hold what no view could show: the row is read all the same."""
+    reader = base_reader(DEFINITION, base_table(DEFINITION), delta="d", buckets=1, read={"value"})
+    at = pack((of("int", 7),))
+    visible: Any = {"owner": b"ann", "value": of("double", 1.5), "steps": [(PATH + FIRST, b"no number")]}
+    assert row_of(reader, b"hall", at, visible) == (("hall", 7, None, None, None, None, 1.5), "")
+    everything = base_reader(DEFINITION, base_table(DEFINITION), delta="d", buckets=1)
+    row, reason = row_of(everything, b"hall", at, visible)
+    assert (row, reason[:22]) == (None, "b'no number' is no int")
+
+
+def test_short_cuts_read_what_the_general_decoder_reads() -> None:
+    """The same values, also of no bytes at all; and what cannot be read is refused in the same words."""
+    values: dict[str, list[Any]] = {
+        "text": ["", "a", "\u00e4\U0001f600"],
+        "int": [0, -1, 2**31 - 1, -(2**31)],
+        "bigint": [0, -1, 2**63 - 1],
+        "boolean": [True, False],
+        "date": [date(1, 1, 1), date(1969, 12, 31), date(1970, 1, 1), date(9999, 12, 31)],
+        "timestamp": [datetime(1, 1, 1, tzinfo=UTC), datetime(2026, 11, 19, 5, 30, 0, 7000, tzinfo=UTC)],
+        "decimal": [Decimal(it) for it in ("0", "0.00", "-1.50", "1E+5", "9" * 60, "-1E-30")],
+    }  # fmt: skip
+    assert {*FAST} == {*values} | {"varchar", "ascii"}
+    for kind, some in values.items():
+        for data in [*(of(kind, value) for value in some), b""]:
+            fast, general = FAST[kind](data), decode_cql(kind, data)
+            assert (repr(fast), type(fast)) == (repr(general), type(general)), kind
+    unreadable = {"text": b"\xff", "date": b"\xff\xff\xff\xff", "timestamp": b"\x7f" + b"\xff" * 7}
+    for kind, data in unreadable.items():
+        definition = structs.replace(
+            DEFINITION, columns=(*DEFINITION.columns, Column(name="x", type=kind, kind=ColumnKind.REGULAR))
+        )
+        reader = base_reader(definition, base_table(definition), delta="d", buckets=1)
+        _, reason = row_of(reader, b"hall", pack((of("int", 7),)), {"x": data})
+        assert reason.startswith(f"{data!r} is no {kind}: "), reason
 
 
 def test_statics_change_every_row() -> None:

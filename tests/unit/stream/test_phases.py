@@ -4,12 +4,12 @@ from typing import Any
 
 from cvs.capture.feed import Head
 from cvs.model.expressions import Column
-from cvs.model.stages import AggregateStage, Edge, Plan, Publication, Zone
+from cvs.model.stages import AggregateStage, Edge, Plan, Publication, Zone, columns_read
 from cvs.model.views import BaseTable, Named
 from cvs.plan.maintenance import maintenance_plan
 from cvs.plan.sql import parse_views
 from cvs.programs.epoch import BROKEN, BUILDING, LIVE, PAUSED, PUBLISHING, Pin
-from cvs.stream.phases import Wishes, begun, broken, pin_after, reads, reason
+from cvs.stream.phases import Wishes, begun, broken, pin_after, reason
 
 TABLES = tuple(BaseTable(name=f"s.{n}", columns=(("id", "int"),), partition_key=("id",)) for n in "ab")
 
@@ -89,7 +89,7 @@ def test_a_dropped_column_breaks_the_views_that_read_it_and_no_others() -> None:
               CREATE MATERIALIZED VIEW s.pairs AS SELECT a.id, b.y FROM a JOIN a b ON a.x = b.id;"""
     plan = maintenance_plan(parse_views(text, tables), tables)
     assert len(plan.stages) == 2
-    assert reads(plan) == {"s.a": {"id", "x", "y"}}
+    assert columns_read(plan) == {"s.a": {"id", "x", "y"}}
     stopped = {"s.a.y": "the column was dropped"}
     pin = broken(Pin(epoch=1), plan, stopped)
     assert pin.views == {"s.sums": BROKEN, "s.counts": LIVE, "s.some": BROKEN, "s.pairs": BROKEN}

@@ -7,6 +7,7 @@ import pytest
 
 from cvs.checker.verdict import Verdict
 from cvs.errors import HistoryError
+from cvs.history import events as ev
 from cvs.programs.epoch import LIVE, PAUSED, PUBLISHING
 from cvs.report.audit import judge_events
 from cvs.stream.epochs import Epoch, epochs
@@ -37,7 +38,7 @@ def ran(shop: MemoryShop) -> list[Epoch]:
 
 def history(shop: MemoryShop, kept: list[Epoch]) -> Recorded:
     images = images_of(shop.program, shop.door)
-    return history_of(shop.views, shop.plan.bases, kept, images, run="recorded")
+    return history_of(shop.views, shop.plan, kept, images, run="recorded")
 
 
 def strong(found: Recorded, *, budget: int = 50, views: list[str] | None = None) -> Counter[Verdict]:
@@ -67,9 +68,7 @@ def test_what_is_left_of_a_rolling_recording_is_proved_strong(shop: MemoryShop) 
         True,
         True,
     )
-    latest = history_of(
-        shop.views, shop.plan.bases, ran(shop), images_of(shop.program, shop.door), run="", last=5
-    )
+    latest = history_of(shop.views, shop.plan, ran(shop), images_of(shop.program, shop.door), run="", last=5)
     assert (latest.first, latest.left_out) == (19, 18), "three changes an epoch"
     with_gap = [epoch for epoch in ran(shop) if epoch.number != 14]
     assert (history(shop, with_gap).first, history(shop, with_gap).left_out) == (15, 13)
@@ -123,8 +122,7 @@ def test_a_view_that_stood_still_is_proved_strong_by_what_it_showed_afterwards(s
     assert (begun_still.first, set(strong(begun_still))) == (24, {Verdict.HOLDS})
     images = images_of(shop.program, shop.door)
     starts = {
-        history_of(shop.views, shop.plan.bases, ran(shop), images, run="", last=it).first
-        for it in range(1, 9)
+        history_of(shop.views, shop.plan, ran(shop), images, run="", last=it).first for it in range(1, 9)
     }
     assert starts == {21, 24}, "a view stood still before 22 and 23"
 
@@ -136,6 +134,23 @@ def test_a_row_that_is_not_shown_again_is_refuted(shop: MemoryShop) -> None:
     lost = next(it for it in kept[-2].shown if it[0] == "views.orders_by_customer")
     kept[-2].shown = tuple(it for it in kept[-2].shown if it != lost)
     assert strong(history(shop, kept), budget=2_000, views=["views.orders_by_customer"])[Verdict.VIOLATED]
+
+
+def test_a_recording_tells_of_base_rows_what_views_read(tmp_path: Path) -> None:
+    """The pipeline decodes nothing else: a column that no view reads is left out, not said to be null."""
+    one = MemoryShop(
+        "CREATE MATERIALIZED VIEW views.n AS SELECT city, COUNT(*) AS n FROM "
+        "(SELECT * FROM shop.customers) c GROUP BY city",
+        tmp_path,
+    )
+    one.open()
+    one.epoch()
+    one.put("customers", 1, {"name": "moved", "city": "A"})
+    one.epoch()
+    found = history(one, ran(one)[1:])
+    rows = [it.row for it in found.events if isinstance(it, ev.BaseUpdateCalled)]
+    assert rows == [{"id": 1, "city": "A"}]
+    assert set(strong(found)) == {Verdict.HOLDS}
 
 
 def test_nothing_to_judge_is_said(shop: MemoryShop) -> None:

@@ -2,7 +2,7 @@
 
 import random
 
-from cvs.capture.changes import Kind
+from cvs.capture.changes import Column, ColumnKind, Kind, TableDefinition
 from cvs.programs.delta import (
     ASSUMED,
     CONFIRMED,
@@ -17,8 +17,8 @@ from cvs.programs.delta import (
     visible,
 )
 from cvs.programs.stage_codec import pack
-from cvs.stream.bases import image_of
-from cvs.stream.reread import change_of, correction
+from cvs.stream.bases import base_reader, base_table, image_of
+from cvs.stream.reread import change_of, correction, mark_of
 
 CLOCK = 1_000
 PLACES = (("a", b""), ("b", b""), ("m", b".x"), ("m", b".y"))
@@ -71,6 +71,29 @@ def test_a_correction_leaves_what_is_true() -> None:
         later = merge(merged, RowImage(None, None, (("a", b"", Cell(LATE, b"9")),)))
         assert (visible(later, NOTHING, CLOCK) or {})["a"] == b"9", "what is captured later counts"
     assert said > 10_000
+
+
+def test_rows_differ_also_where_a_column_cannot_be_read() -> None:
+    """No view may read that column: then the row is shown, and a wrong value beside it must be found."""
+    definition = TableDefinition(
+        id="1",
+        keyspace="s",
+        name="t",
+        columns=(
+            Column(name="id", type="int", kind=ColumnKind.PARTITION_KEY, position=0),
+            Column(name="at", type="date", kind=ColumnKind.REGULAR),
+            Column(name="n", type="decimal", kind=ColumnKind.REGULAR),
+        ),
+    )
+    base, key = base_reader(definition, base_table(definition), delta="d", buckets=1), b"\0\0\0\1"
+    far, one, same, two = b"\xff" * 4, b"\0\0\0\0\1", b"\0\0\0\1\x0a", b"\0\0\0\0\2"
+
+    def marked(at: bytes, n: bytes) -> int:
+        return mark_of(base, key, b"", {"at": at, "n": n})
+
+    assert marked(far, one) == marked(far, one)
+    assert marked(far, one) != marked(far, two)
+    assert marked(b"\x80\0\0\0", one) == marked(b"\x80\0\0\0", same), "1 and 1.0"
 
 
 def test_what_is_known_is_not_said_again() -> None:
