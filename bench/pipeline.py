@@ -10,6 +10,7 @@ turns of the same run, so compare ratios. CPU is that of all processes concerned
     units     what one captured, DELTA, state and published row costs by itself: the floor of c4
     cost      CPU ms a base write: no view, a native view, one cvs view that is the same copy (c1), four views (c4)
     open      open-loop writers: p99 with cvs beside them and without
+    live      where the time of small epochs goes, and how far the capture is behind, at the rates of `fresh`
     fresh     from a base write acknowledged to its published row readable
     recovery  kill -9 of the pipeline under writers: seconds until it commits again, and until its lag is as before
     spread    backlogs in the driver's process against Spark's tasks, four views and eleven, by size of the epoch
@@ -26,11 +27,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench_pipeline.backlog import backlog, recording, spread
+from bench_pipeline.backlog import backlog, live, recording, spread
 from bench_pipeline.place import MODES, Bench, memory
 from bench_pipeline.units import floor_of, units
 
-PARTS = ("backlog", "recording", "units", "cost", "open", "fresh", "recovery", "memory", "spread")
+PARTS = ("backlog", "recording", "units", "cost", "open", "fresh", "live", "recovery", "memory", "spread")
 
 
 def cost(bench: Bench, *, writes: int, rounds: int) -> dict[str, Any]:
@@ -101,6 +102,8 @@ def measured(bench: Bench, options: argparse.Namespace) -> Iterator[tuple[str, A
     for number in range(options.rounds if "recovery" in parts else 0):
         yield f"recovery {number}", bench.recovery("c4", options.rate // 2)
     bench.stop_pipelines()
+    for rate in (10, options.rate // 2) if "live" in parts else ():
+        yield f"live at {rate}/s", live(bench, "c4", rate, seconds=4 * options.seconds)
     if "spread" in parts:
         yield "spread", spread(bench, options.backlog // 2, spark=options.spark)
     if "backlog" in parts:

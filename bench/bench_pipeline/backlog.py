@@ -8,13 +8,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench_pipeline.place import Bench, cpu_seconds, views_of
+from bench_pipeline.place import Bench, cpu_seconds, quantiles, views_of
 from cvs.capture.folder import FolderFeed
 from cvs.store.session import CassandraSession
 from cvs.stream.pipeline import Pipeline
 from cvs.stream.recipe import recipe_of
 from cvs.stream.recording import EpochLog
-from cvs.stream.spark import spark_session, spread_over
+from cvs.stream.spark import IDLE_SECONDS, spark_session, spread_over
 from cvs.stream.tables import Names, create
 
 LIVE_EPOCH = 500
@@ -104,6 +104,45 @@ def _updated(bench: Bench, pipeline: Pipeline, mode: str, count: int, *, seed: i
     pipeline.seconds.clear()
     pipeline.door.meter.clear()
     return drained(bench, pipeline)
+
+
+def live(bench: Bench, mode: str, rate: int, seconds: float) -> dict[str, Any]:
+    """Where the time of small epochs goes: one process follows writers at a rate; medians and means of its epochs.
+
+    What a row waits for: the capture, the epoch that runs when it comes, its own.
+    """
+    pipeline = new_pipeline(bench, mode)
+    pipeline.drain(seconds=120)
+    captured, took, sizes = [], [], []
+    with bench.loaded(mode, rate):
+        end = time.monotonic() + seconds
+        pipeline.seconds.clear()
+        pipeline.door.meter.clear()
+        while time.monotonic() < end:
+            started = time.monotonic()
+            before = pipeline.control.pin.until if pipeline.control else {}
+            captured.append(
+                time.time() - min(pipeline.feed.head(s).clock for s in pipeline.feed.streams()) / 1e6
+            )
+            if pipeline.step() is None:
+                time.sleep(IDLE_SECONDS)
+                continue
+            took.append(time.monotonic() - started)
+            assert pipeline.control is not None
+            sizes.append(sum(at - before.get(s, 0) for s, at in pipeline.control.pin.until.items()))
+    pipeline.session.close()
+    spent = {**pipeline.seconds, **pipeline.door.meter.seconds}
+    return {
+        "epochs": len(took),
+        "changes an epoch": round(statistics.mean(sizes), 1),
+        "epoch ms": quantiles([1000 * it for it in took]),
+        "feed's clock behind, ms": quantiles([1000 * it for it in captured]),
+        "of a mean epoch, ms": {name: round(1000 * it / len(took), 1) for name, it in spent.items()},
+        "mean epoch ms": round(1000 * statistics.mean(took), 1),
+        "requests an epoch": {
+            name: round(n / len(took), 1) for name, n in pipeline.door.meter.counts.items()
+        },
+    }
 
 
 def spread(bench: Bench, count: int, *, spark: str) -> dict[str, Any]:

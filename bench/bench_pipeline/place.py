@@ -209,10 +209,7 @@ class Bench:
     def recovery(self, mode: str, rate: int) -> dict[str, float]:
         """Kill a pipeline with -9 under writers; seconds until it commits again, and until its lag is as before."""
         self.only(mode, capture=True)
-        stop = threading.Event()
-        load = threading.Thread(target=self._load, args=(mode, rate, stop))
-        load.start()
-        try:
+        with self.loaded(mode, rate):
             time.sleep(4.0)
             usual = statistics.median(self._lag(mode) for _ in range(20))
             settings = self.folder / f"{mode}.toml"
@@ -227,9 +224,6 @@ class Bench:
             while self._lag(mode) > 2 * usual and time.monotonic() < end:
                 pass
             normal = time.time_ns() // 1000 - killed
-        finally:
-            stop.set()
-            load.join()
         return {
             "usual lag s": round(usual, 2),
             "live s": round(live / 1e6, 1),
@@ -313,9 +307,11 @@ class Bench:
     def freshness(self, mode: str, rate: int, seconds: float) -> dict[str, float]:
         """Under writers at a rate, a probe: one order of its own customer, until its row can be read."""
         self.only(mode, capture=True)
-        stop, delays = threading.Event(), []
-        load = threading.Thread(target=self._load, args=(mode, rate, stop))
-        load.start()
+        with self.loaded(mode, rate):
+            return quantiles(self._probed(mode, seconds))
+
+    def _probed(self, mode: str, seconds: float) -> list[float]:
+        delays = []
         put = self.statement(mode)
         end, probe = time.monotonic() + seconds, 0
         table, column = ("c4.order_lines", "quantity") if mode == "c4" else ("c1.by_customer", "quantity")
@@ -330,9 +326,19 @@ class Bench:
             while not any(q == probe for (q,) in self.session.driver.execute(read, (identity,))):
                 time.sleep(0.005)
             delays.append((time.perf_counter() - acknowledged) * 1000)
-        stop.set()
-        load.join()
-        return quantiles(delays)
+        return delays
+
+    @contextmanager
+    def loaded(self, mode: str, rate: int) -> Iterator[None]:
+        """Have orders written at a rate meanwhile."""
+        stop = threading.Event()
+        load = threading.Thread(target=self._load, args=(mode, rate, stop))
+        load.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            load.join()
 
     def _load(self, mode: str, rate: int, stop: threading.Event) -> None:
         chance, statement, start = random.Random(rate), self.statement(mode), time.perf_counter()

@@ -91,7 +91,7 @@ def absorb(
     `rows` holds every stored row the changes or due expiries touch, and all stored rows of the partition if
     there are `header_changes`. A row at this epoch is emitted and put again, unread otherwise (replay).
 
-    `keep`: seconds for which what is gone is remembered (0: for good; `remembered` has been applied to what is stored).
+    `keep`: seconds for which what is gone is remembered (0: for good); what is stored was read by `forget`.
     What is empty after that is dropped if it was so before this epoch and is not written in it: so a replay, which
     finds it or not, emits the same. And only if no driver is left that may run the epoch that put it (`settled`).
     """

@@ -19,6 +19,7 @@ from cassandra.query import SimpleStatement
 from cvs.capture.changes import Change, Kind
 from cvs.capture.folder import FolderFeed
 from cvs.capture.node import NodeConnection
+from cvs.capture.opening import AnyFeed, open_feed
 from cvs.capture.runner import Capture
 from cvs.embedded.node import Node
 from cvs.errors import StoreError
@@ -48,17 +49,18 @@ def connected(*nodes: Node, consistency: int = ConsistencyLevel.QUORUM) -> Clust
 
 
 class Captures:
-    """A capture thread a node, all into one feed."""
+    """A capture thread a node, all into one feed: a folder, or what `feed` names."""
 
-    def __init__(self, folder: Path, keyspace: str) -> None:
+    def __init__(self, folder: Path, keyspace: str, *, feed: str = "") -> None:
         self.folder = folder
+        self.feed = feed or str(folder)
         self._keyspace = keyspace
         self._running: dict[str, tuple[threading.Event, threading.Thread]] = {}
         self.streams: dict[str, str] = {}
 
     def begin(self, node: Node) -> None:
         """Start capturing a node."""
-        feed = FolderFeed(self.folder)
+        feed = open_feed(self.feed)
         capture = self._patiently(node, feed)
         stop = threading.Event()
 
@@ -72,7 +74,7 @@ class Captures:
         self.streams[node.address] = capture.stream
         self._running[node.address] = (stop, thread)
 
-    def _patiently(self, node: Node, feed: FolderFeed) -> Capture:
+    def _patiently(self, node: Node, feed: AnyFeed) -> Capture:
         """A node that has just started may let a connection time out on a busy machine."""
         for _ in range(10):
             try:
@@ -81,7 +83,7 @@ class Captures:
                 time.sleep(2)
         return self.of(node, feed)
 
-    def of(self, node: Node, feed: FolderFeed, **options: Any) -> Capture:
+    def of(self, node: Node, feed: AnyFeed, **options: Any) -> Capture:
         connection = NodeConnection(node.address, node.native_port)
         return Capture(
             connection, feed, delete=False, wanted=lambda d: d.keyspace == self._keyspace, **options

@@ -15,6 +15,7 @@ from cvs.programs.epoch import commit
 from cvs.programs.epoch_run import Program
 from cvs.programs.stage_bucket import ReadBucket, SetBucket, StateRow, drive
 from cvs.programs.stage_codec import framed
+from cvs.programs.stage_delta import DropBucket, PutImages, ReadImages
 from cvs.store.session import CassandraSession, ClusterAddress
 from cvs.stream.door import CassandraDoor
 from cvs.stream.tables import Names, create
@@ -58,6 +59,25 @@ def test_all_that_begins_with_a_prefix_is_read_and_nothing_else(cassandra_node: 
     wanted = {key: row for key, row in rows if key.startswith(prefixes)}
     assert found.rows == wanted
     assert found.signature == new
+    session.close()
+
+
+def test_what_is_dropped_is_gone_and_an_older_put_does_not_bring_it_back(cassandra_node: Node) -> None:
+    """H16: one image, or a whole bucket of notes; the put of a driver of an earlier epoch comes too late."""
+    world, session, _ = world_on(cassandra_node, next(case for case in CASES if case.name == "by_city"), 1)
+    table = world.program.bases[0].delta
+
+    def put(epoch: int, *images: tuple[bytes, bytes | None], bucket: int = 0) -> PutImages:
+        return PutImages(table=table, bucket=bucket, images=images, write_time=epoch)
+
+    def found(bucket: int = 0) -> dict[bytes, bytes]:
+        (images,) = world.door([ReadImages(table=table, bucket=bucket, prefixes=(b"",))])
+        return dict(images)
+
+    world.door([put(1, (b"a", b"1"), (b"b", b"1")), put(1, (b"note", b""), bucket=-5)])
+    world.door([put(2, (b"a", None), (b"b", b"2")), DropBucket(table=table, bucket=-5, write_time=2)])
+    world.door([put(1, (b"a", b"1"), (b"b", b"1")), put(1, (b"note", b""), bucket=-5)])
+    assert (found(), found(-5)) == ({b"b": b"2"}, {})
     session.close()
 
 

@@ -35,6 +35,7 @@ from cvs.stream.epochs import epochs
 from cvs.stream.recipe import recipe_of
 from cvs.stream.tables import Names
 from tests.campaigns.driver import command
+from tests.cluster.broker import broker
 from tests.cluster.captured_world import FAULTS, Captures, connected, wait
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -146,6 +147,7 @@ class Followed:
     folder: Path
     space: str
     skew_ms: int
+    feed: str = ""  # a folder, unless named
 
     def __enter__(self) -> "Followed":
         self.address = ClusterAddress(
@@ -155,7 +157,7 @@ class Followed:
         strategy = "{'class': 'SimpleStrategy', 'replication_factor': 3}"
         self.session.define(f"CREATE KEYSPACE {self.space} WITH replication = {strategy}")
         self.session.define(f"CREATE TABLE {self.space}.t (id int PRIMARY KEY, a int, b int) WITH cdc = true")
-        self.captures = Captures(self.folder / f"feed_{self.space}", self.space)
+        self.captures = Captures(self.folder / f"feed_{self.space}", self.space, feed=self.feed)
         for node in self.cluster.nodes:
             self.captures.begin(node)
         self.names = Names(keyspace=f"{self.space}_cvs")
@@ -165,7 +167,7 @@ class Followed:
 
     def _driver(self) -> "subprocess.Popen[bytes]":
         self.views = VIEWS.format(space=self.space)
-        words = {"views": self.views, "base": self.space, "feed": str(self.captures.folder), "replication": 3}
+        words = {"views": self.views, "base": self.space, "feed": self.captures.feed, "replication": 3}
         words |= {"state": self.names.keyspace, "skew_ms": self.skew_ms, "record": str(self.record)}
         with (self.folder / f"{self.space}.log").open("ab") as out:
             return subprocess.Popen(
@@ -202,6 +204,17 @@ class Followed:
         self.cluster.cut(number)
         time.sleep(seconds)
         self.cluster.heal(number)
+
+    def stall(self, node: Node, seconds: float) -> None:
+        """Let one node's capture stand still: the line stops a bound behind what it captured, whatever others write."""
+        self.captures.end(node)
+        stands = time.time_ns() // 1000 - self.skew_ms * 1000
+        time.sleep(seconds + self.skew_ms / 1000)
+        behind = self.watermark()
+        self.captures.begin(node)
+        assert 0 < behind <= stands, (
+            f"the line is {(behind - stands) / SECONDS:.1f} s ahead of a capture that stands"
+        )
 
     def judged(self, clients: Clients) -> tuple[list[Any], set[int]]:
         """Return what is said of strong, and the rows that have no claim to the line."""
@@ -250,7 +263,7 @@ def apart() -> Iterator[EmbeddedCluster]:
 def test_within_the_bound_every_view_is_strong_in_the_order_of_write_times(
     apart: EmbeddedCluster, tmp_path: Path
 ) -> None:
-    """Clocks 4 s apart, nodes cut off one after the other, the pipeline killed each time."""
+    """Clocks 4 s apart, nodes cut off in turn, the pipeline killed each time; then a capture stands still."""
     offsets = [-2 * SECONDS, 0, 2 * SECONDS]
     with Followed(apart, tmp_path, "within", skew_ms=8_000) as followed:
         with Clients(apart.nodes, "within", offsets, keys=lambda _: range(KEYS)) as clients:
@@ -258,6 +271,7 @@ def test_within_the_bound_every_view_is_strong_in_the_order_of_write_times(
                 time.sleep(2)
                 followed.cut(number, 5)
                 followed.kill()
+            followed.stall(apart.nodes[1], 2)
             time.sleep(2)
         rested = time.time_ns() // 1000 + 3 * SECONDS
         wait(lambda: followed.watermark() > rested, "the line to pass the last write", seconds=180)
@@ -273,10 +287,13 @@ def test_within_the_bound_every_view_is_strong_in_the_order_of_write_times(
 def test_beyond_the_bound_views_converge_and_the_rows_concerned_lose_their_claim(
     apart: EmbeddedCluster, tmp_path: Path
 ) -> None:
-    """Two writers are off by 20 s and 30 s; rows that only the third writes keep their claim."""
+    """Two writers are off by 20 s and 30 s; rows that only the third writes keep their claim. The feed is in Kafka."""
     offsets = [-20 * SECONDS, 0, 30 * SECONDS]
     shared, own = range(KEYS), range(100, 104)
-    with Followed(apart, tmp_path, "beyond", skew_ms=5_000) as followed:
+    with (
+        broker(tmp_path) as kafka,
+        Followed(apart, tmp_path, "beyond", skew_ms=5_000, feed=f"kafka://{kafka}/beyond") as followed,
+    ):
         with Clients(apart.nodes, "beyond", offsets, keys=lambda n: own if n == 1 else shared) as clients:
             time.sleep(12)
             followed.cut(2, 3)
