@@ -1,5 +1,5 @@
 """How fast the judge is, beside Porcupine in the same run: `make bench B=judge` (with --small, in a minute; with
---part audit, writes or registers, a part of it).
+--part audit, epochs, writes, registers or spark, a part of it).
 
 Everything is made here: certified histories as NDJSON, versioned test-and-sets as plain lines that both
 sides read, register logs with non-unique values and one percent unknown outcomes. Ours runs in a process of
@@ -17,12 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from bench_judge.certified import write_lines, write_parquet
+from bench_judge.epochs import EPOCH, write_epochs
 from bench_judge.plot import drawn
 from bench_judge.tree import Tree
 
@@ -38,6 +40,8 @@ BESIDE = HERE.parents[1] / "shared" / "histories" / "porcupine"
 LOGS = BESIDE if BESIDE.exists() else HERE.parent / "tests" / "histories" / "porcupine"
 HEAP = "1g"  # of the JVM that drives Spark's tasks and carries what they exchange
 LOCAL_MOST = 10_000_000  # test-and-sets that the local engine holds in this machine's memory
+SUFFIX = {"lines": ".ndjson", "parquet": ".parquet"}
+KEEP = ONLY_MADE = False
 PLOT = HERE.parent / "cvs" / "checker" / "cost.svg"
 
 
@@ -212,20 +216,38 @@ def audits(folder: Path, *, small: bool) -> Iterable[str]:
     )
     points = {}
     for form, writes in cases:
-        path = folder / {"lines": "certified.ndjson", "parquet": "certified.parquet"}[form]
-        ways[form](path, writes, min(10_000, writes // 100))
-        line, points[form, writes] = audited(path, writes)
-        yield line
-        path.unlink()
+        path = folder / f"certified-{writes}{SUFFIX[form]}"
+        with made(path, ways[form], writes, min(10_000, writes // 100)):
+            line, points[form, writes] = audited(path, f"{writes:,} certified test-and-sets")
+            yield line
     if not small:
         drawn(PLOT, points)
 
 
-def audited(path: Path, writes: int) -> tuple[str, tuple[float, float]]:
+def epochs_of(folder: Path, *, small: bool) -> Iterable[str]:
+    """Recordings of a pipeline, whose test-and-sets absorb what an epoch has for a view record."""
+    for changes in (10_000,) if small else (100_000, 1_000_000):
+        path = folder / f"epochs-{changes}.ndjson"
+        with made(path, write_epochs, changes, changes // 100):
+            yield audited(path, f"{changes:,} base updates in epochs of {EPOCH:,}")[0]
+
+
+@contextmanager
+def made(path: Path, write: Callable[..., None], *arguments: int) -> Iterator[None]:
+    """Make a history if it is not there yet; what was made in passing does not stay."""
+    kept = path.exists()
+    if not kept:
+        write(path, *arguments)
+    yield
+    if not kept and not KEEP:
+        path.unlink()
+
+
+def audited(path: Path, what: str) -> tuple[str, tuple[float, float]]:
     """Judge one certified history; return its line of the table, its CPU seconds and its peak memory."""
-    told = alone("audit", path)
+    told = {"check": 0.0, "cpu": 0.0, "mib": 0, "verdict": "only made"} if ONLY_MADE else alone("audit", path)
     line = (
-        f"| audit, {writes:,} certified test-and-sets, {path.suffix} {path.stat().st_size >> 20} MiB | | "
+        f"| audit, {what}, {path.suffix} {path.stat().st_size >> 20} MiB | | "
         f"{told['check']:.1f} (cpu {told['cpu']:.1f}) | {told['mib']} | {told['verdict']} | | | |"
     )
     return line, (told["cpu"], told["mib"])
@@ -295,19 +317,24 @@ def spark_of(folder: Path, *, small: bool) -> Iterable[str]:
     """
     cases = ((100_000, 0),) if small else ((500_000, 0), (5_000_000, 1_000_000), (25_000_000, 1_000_000))
     for writes, hot in cases:
-        path = folder / "certified.parquet"
-        write_parquet(path, writes, min(100_000, writes // 100), hot)
-        for kind in ("spark", "audit") if writes <= LOCAL_MOST else ("spark",):
-            told = alone(kind, path)
-            yield (
-                f"| {'--engine spark' if kind == 'spark' else 'local'}, {2 * writes:,} operations"
-                f"{f', {2 * hot:,} of one record' if hot else ''}, .parquet {path.stat().st_size >> 20} MiB | | "
-                f"{told['check']:.1f} (cpu {told['cpu']:.1f}) | {told['mib']} | {told['verdict']} | | | |"
-            )
-        path.unlink()
+        path = folder / f"parts-{writes}-{hot}.parquet"
+        with made(path, write_parquet, writes, min(100_000, writes // 100), hot):
+            for kind in () if ONLY_MADE else ("spark", "audit") if writes <= LOCAL_MOST else ("spark",):
+                told = alone(kind, path)
+                yield (
+                    f"| {'--engine spark' if kind == 'spark' else 'local'}, {2 * writes:,} operations"
+                    f"{f', {2 * hot:,} of one record' if hot else ''}, .parquet {path.stat().st_size >> 20} MiB "
+                    f"| | {told['check']:.1f} (cpu {told['cpu']:.1f}) | {told['mib']} | {told['verdict']} | | | |"
+                )
 
 
-PARTS = {"spark": spark_of, "audit": audits, "writes": writes_of, "registers": registers_of}
+PARTS = {
+    "spark": spark_of,
+    "audit": audits,
+    "epochs": epochs_of,
+    "writes": writes_of,
+    "registers": registers_of,
+}
 
 
 def main() -> None:
@@ -315,15 +342,19 @@ def main() -> None:
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--part", choices=sorted(PARTS), action="append")
     parser.add_argument("--ours", nargs="+")
+    parser.add_argument("--folder", type=Path, help="keep the histories there, and take those that are there")
+    parser.add_argument("--only-make", action="store_true", help="make the histories, judge none")
     options = parser.parse_args()
     if options.ours:
         ours(options.ours[0], options.ours[1:])
         return
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start\n")
+    global KEEP, ONLY_MADE
+    KEEP, ONLY_MADE = options.folder is not None, options.only_make
     with tempfile.TemporaryDirectory() as folder:
         print(*HEADS, sep="\n")
         for part in options.part or PARTS:
-            for line in PARTS[part](Path(folder), small=options.small):
+            for line in PARTS[part](options.folder or Path(folder), small=options.small):
                 print(line, flush=True)
 
 

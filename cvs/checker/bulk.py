@@ -3,9 +3,11 @@ everything.
 
 For views that are sums and counts by group, or selections and projections, over one table. A view record is
 accepted when its signature chain is, each write absorbed lines that go on from what it held, each row is
-the fold of what was absorbed, at the end it is the fold of the final base state, every visible change of
-each base record was absorbed one by one in the recorded order, and nothing was absorbed before it was
-called. Then it is complete, in the recorded order, without future. All others are left to the exact judge.
+the fold of what was absorbed, at the end it is the fold of the final base state, and nothing was absorbed
+before it was called. Then it is strong, without future: what it held is a chain. If every visible change of each
+base record was absorbed one by one in the recorded order, it is complete, in that order; if it showed fewer states
+than there are changes that show in any order, as where an epoch is absorbed at once, it is not (`changes.py`). All
+others are left to the exact judge.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,11 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from cvs.checker.columns import Chains, chains, side_by_side
+from cvs.checker.changes import Lines, Short, Stale, changes_of, final_of, settled, stale_of, visible
+from cvs.checker.columns import Chains, chains
 from cvs.checker.contributions import Base, BaseRows, Contents, Told, ViewRows, base_of, told_of
 from cvs.checker.shape import Shape, shape_of
+from cvs.checker.wholes import Snapshots, WholeView, snapshots_of, whole_view
 from cvs.history import events as ev
-from cvs.history.columns import ENDLESS, Columns, Gathered, Operations, Readers
+from cvs.history.columns import ENDLESS, Columns, Gathered, Readers
 from cvs.history.fields import Name, Numbering
 from cvs.history.packing import NONE, Flags, Integers, NotColumnarError, ordered
 from cvs.model.views import BaseTable, ViewDefinition
@@ -67,21 +71,13 @@ def bulk_of(
 class Accepted:
     """What the bulk path could show, and the measure of staleness on the way."""
 
-    names: list[Name] = field(default_factory=list)
+    names: list[Name] = field(default_factory=list)  # proved strong
+    short: dict[str, Short] = field(default_factory=dict)  # ... of which so many are proved not complete
     others: list[Name] = field(default_factory=list)
     base_of_others: set[Name] = field(default_factory=set)
-    views: dict[str, "WholeView"] = field(default_factory=dict)
-    versions_behind: int = 0
-    nanoseconds_behind: int = 0
-
-
-@dataclass(slots=True, kw_only=True)
-class WholeView:
-    """What follows for a whole view all of whose records are accepted."""
-
-    in_recorded_order: bool = False
-    torn: list[tuple[int, int]] = field(default_factory=list)  # event of the first write, length
-    overlapping: bool = False  # two writes of one base update at once: whether it was torn is not known
+    views: dict[str, WholeView] = field(default_factory=dict)
+    snapshots: dict[str, Snapshots] = field(default_factory=dict)
+    stale: Stale = field(default_factory=Stale)
 
 
 _REFUSED = ("checkpoint", "view_read_returned")
@@ -120,10 +116,11 @@ def accept_events(
 def _accept(run: Columns, bulk: Bulk) -> Accepted:
     base = base_of(run)
     links = chains(run.writes, len(run.records))
-    written = np.bincount(run.writes.owner, minlength=len(run.records)) > 0
+    writes = settled(run.writes, links)
+    written = np.bincount(writes.owner, minlength=len(run.records)) > 0
     found = Accepted()
     view_of = np.full(len(run.records), NONE, dtype=np.int64)
-    view_of[run.writes.owner] = run.writes.own["view"]
+    view_of[writes.owner] = writes.own["view"]
     for view in dict.fromkeys((*run.views, *sorted(bulk.written))):
         if view not in bulk.bases:
             raise NotColumnarError("views of other kinds")
@@ -135,12 +132,29 @@ def _accept(run: Columns, bulk: Bulk) -> Accepted:
         accepted = links.accepted & mine
         accepted[told.unsure] = False
         lines = _lines(run, links, base, told, accepted)
-        accepted &= _linear(lines, told, base, run.writes, links)
+        complete = _linear(lines, told, base, accepted)
+        early = base.called[lines.high] > writes.returned[links.order[lines.write]]
+        accepted[lines.record[early]] = False
         accepted &= _folds(lines, told, shown=bulk.views[view], run=run, links=links)
-        _measure(found, lines, links=links, base=base, writes=run.writes, accepted=accepted)
+        complete &= accepted
+        short = None
+        if (accepted & ~complete).any():
+            final_of(lines, told, base, accepted)
+            changes = changes_of(lines, told, base, accepted & ~complete)
+            short = changes.short(lines, links, writes)
+            accepted = complete | short.records
+            found.short[view] = short
+            found.stale = stale_of(found.stale, changes.of(short.records), links, writes)
+        found.stale = stale_of(found.stale, lines.absorbed(base, complete), links, writes)
         found.names += [run.records[i] for i in np.flatnonzero(accepted).tolist()]
         if (accepted == mine).all() and not len(told.strangers):
-            found.views[view] = _whole_view(lines, links, base, run.writes)
+            found.views[view] = whole_view(
+                lines, told, base, links, writes, complete=bool(complete[mine].all())
+            )
+            if len(run.commits["number"]):
+                snapshots = snapshots_of(run, lines, told, base=base, links=links, writes=writes)
+                if snapshots is not None:
+                    found.snapshots[view] = snapshots
         else:
             _remember_others(found, run, told, base, left=mine & ~accepted)
     return found
@@ -157,43 +171,7 @@ def _remember_others(found: Accepted, run: Columns, told: Told, base: Base, *, l
     found.base_of_others |= {run.bases[n] for n in (*known.tolist(), *np.flatnonzero(base.unsure).tolist())}
 
 
-def _whole_view(lines: "_Lines", links: Chains, base: Base, writes: Operations) -> WholeView:
-    """Find the base updates that two view records absorbed at two moments: in between the view was torn.
-
-    Without any, no two view records ever share a base record, so their chains together are one, and the
-    order in which the writes took effect is a serialization of which every state was shown.
-    """
-    mine = np.flatnonzero(lines.before != lines.after)
-    write = links.order[lines.write[mine]]
-    moment, high = writes.returned[write], lines.high[mine]
-    commits = base.commit[high[ordered(moment)]]
-    whole = WholeView(in_recorded_order=bool((commits[1:] >= commits[:-1]).all()))
-    sort = ordered(high)
-    if (high[sort][1:] == high[sort][:-1]).any():
-        sort = np.lexsort((moment, high))
-    for place in np.flatnonzero(high[sort][1:] == high[sort][:-1]).tolist():
-        first, second = sort[place], sort[place + 1]
-        if writes.called[write[second]] <= moment[first]:
-            whole.overlapping = True
-            continue
-        whole.torn.append((int(writes.number[write[second]]), int(moment[second] - moment[first])))
-    return whole
-
-
-@dataclass(slots=True, kw_only=True)
-class _Lines:
-    """Certificate lines of the applied writes, in the order of the chains."""
-
-    write: Integers  # place in links.order
-    record: Integers
-    base: Integers
-    low: Integers  # places of the versions
-    high: Integers
-    before: Integers  # what the record sees of the two
-    after: Integers
-
-
-def _lines(run: Columns, links: Chains, base: Base, told: Told, accepted: Flags) -> _Lines:
+def _lines(run: Columns, links: Chains, base: Base, told: Told, accepted: Flags) -> Lines:
     order, all_of = links.order, run.lines
     rank = np.full(len(run.writes.owner), NONE, dtype=np.int64)
     rank[order] = np.arange(len(order))
@@ -210,7 +188,7 @@ def _lines(run: Columns, links: Chains, base: Base, told: Told, accepted: Flags)
     accepted[record[~known]] = False
     start = base.start[:-1][number]
     low, high = np.where(known, start + low, 0), np.where(known, start + high, 0)
-    return _Lines(
+    return Lines(
         write=write,
         record=record,
         base=number,
@@ -221,10 +199,13 @@ def _lines(run: Columns, links: Chains, base: Base, told: Told, accepted: Flags)
     )
 
 
-def _linear(lines: _Lines, told: Told, base: Base, writes: Operations, links: Chains) -> Flags:
-    """C2, C3, C6, C7: lines go on from what is held, one visible change each, all of them, none too early."""
-    many = len(links.accepted)
-    accepted = np.ones(many, dtype=np.bool_)
+def _linear(lines: Lines, told: Told, base: Base, accepted: Flags) -> Flags:
+    """C2, C3: lines go on from what is held.
+
+    Returns which view records absorbed all that they can see one by one, in the recorded order (C6).
+    """
+    many = len(accepted)
+    complete = np.ones(many, dtype=np.bool_)
     pair = lines.record * len(base.start) + lines.base
     order = ordered(pair)  # within a pair they stand in the order of the writes
     pair, before, after = pair[order], lines.before[order], lines.after[order]
@@ -235,36 +216,25 @@ def _linear(lines: _Lines, told: Told, base: Base, writes: Operations, links: Ch
     held[1:], reached[1:] = after[:-1], high[:-1]
     wrong = np.where(first, before != 0, (before != held) | (high <= reached))
     accepted[lines.record[order[wrong]]] = False
-    early = base.called[lines.high] > writes.returned[links.order[lines.write]]
-    accepted[lines.record[early]] = False
     visible = lines.before != lines.after
     counted = np.bincount(lines.record[visible], minlength=many)
     single = np.bincount(lines.write[visible], minlength=int(lines.write.max(initial=0)) + 1) <= 1
-    accepted[lines.record[~single[lines.write]]] = False
-    accepted &= counted == _visible_changes(told, base, many)
+    complete[lines.record[~single[lines.write]]] = False
+    complete &= counted == _visible_changes(told, base, many)
     chosen = np.flatnonzero(visible)  # by record and write, as the lines are
     commit, record = base.commit[lines.high[chosen]], lines.record[chosen]
     back = (commit[1:] < commit[:-1]) & (record[1:] == record[:-1])
-    accepted[record[1:][back]] = False
-    return accepted
+    complete[record[1:][back]] = False
+    return complete
 
 
 def _visible_changes(told: Told, base: Base, many: int) -> Integers:
     """Count for each view record the base updates it could have shown."""
-    inner = np.ones(len(told.record), dtype=np.bool_)
-    inner[base.start] = False
-    place = np.flatnonzero(inner)
-    same = told.record[place] == told.record[place - 1]
-    changed = ~same | (told.content[place] != told.content[place - 1])
-    entered = place[changed & (told.record[place] >= 0)]
-    left = place[changed & ~same & (told.record[place - 1] >= 0)] - 1
-    counts = np.bincount(told.record[entered], minlength=many) + np.bincount(
-        told.record[left], minlength=many
-    )
-    return counts.astype(np.int64)
+    record, _ = visible(told, base)
+    return np.bincount(record, minlength=many).astype(np.int64)
 
 
-def _folds(lines: _Lines, told: Told, *, shown: ViewRows, run: Columns, links: Chains) -> Flags:
+def _folds(lines: Lines, told: Told, *, shown: ViewRows, run: Columns, links: Chains) -> Flags:
     """C4 and C5: each row is the fold of what is held; all changes absorbed, so the last is the final one."""
     result = np.ones(len(links.accepted), dtype=np.bool_)
     own = run.writes.own["view"] == run.views.index(told.view)
@@ -291,7 +261,7 @@ def _folds(lines: _Lines, told: Told, *, shown: ViewRows, run: Columns, links: C
     return result
 
 
-def _one_base_record(lines: _Lines, many: int) -> Flags:
+def _one_base_record(lines: Lines, many: int) -> Flags:
     """Say which view records absorbed one base record only."""
     low, high = np.full(many, 1 << 62), np.full(many, NONE)
     np.minimum.at(low, lines.record, lines.base)
@@ -299,32 +269,10 @@ def _one_base_record(lines: _Lines, many: int) -> Flags:
     return np.asarray(low >= high, dtype=np.bool_)
 
 
-def _running(lines: _Lines, told: Told, values: Integers, within: Flags, first: Integers) -> Integers:
+def _running(lines: Lines, told: Told, values: Integers, within: Flags, first: Integers) -> Integers:
     """Sum the changes of what is held, from each record's first write on."""
     moved = np.where(told.record[lines.high] == lines.record, values[lines.high], 0)
     moved -= np.where(told.record[lines.low] == lines.record, values[lines.low], 0)
     sums = np.bincount(lines.write, weights=moved, minlength=len(within)).astype(np.int64)[within]
     total = np.cumsum(sums)
     return np.asarray(total - (total - sums)[first], dtype=np.int64)
-
-
-def _measure(
-    found: Accepted, lines: _Lines, *, links: Chains, base: Base, writes: Operations, accepted: Flags
-) -> None:
-    """Measure staleness along the recorded order: what had returned before a write was called, less what is
-    held.
-    """
-    order = np.flatnonzero(accepted[lines.record])  # by record and write, as the lines are
-    if not len(order):
-        return
-    record, returned = lines.record[order], base.returned[lines.high[order]]
-    called = writes.called[links.order[lines.write[order]]]
-    ended, began, width = side_by_side(returned, called, len(accepted))
-    latest = np.maximum.accumulate(ended + record * width)
-    known = np.searchsorted(latest, began + record * width)
-    behind = known - (np.arange(len(order)) + 1)
-    found.versions_behind = max(found.versions_behind, int(behind.max(initial=0)))
-    late = np.flatnonzero(behind > 0)
-    if len(late):
-        gap = called[late] - returned[np.minimum(late + 1, len(returned) - 1)]
-        found.nanoseconds_behind = max(found.nanoseconds_behind, int(gap.max(initial=0)))

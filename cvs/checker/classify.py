@@ -25,10 +25,14 @@ from cvs.checker.snapshots import (
     whole_value,
 )
 from cvs.checker.subject import Index, State, Subject, mark_apart, mark_quiet
-from cvs.checker.verdict import LEVELS, Finding, Interval, Purse, Verdict, Witness, interval, worst
+from cvs.checker.verdict import LEVELS, QUESTIONS, Finding, Interval, Purse, Verdict, Witness, interval, worst
+from cvs.errors import HistoryError
 from cvs.model.outcome import OutcomeKind
 
 Meanings = Callable[[ViewRun], Meaning | None]
+
+LARGEST = 5_000_000
+"""States times records of a whole view that are looked at whatever the budget: tens of seconds, a GiB."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,6 +64,14 @@ class Judgement:
         return [g for g in ("record", "view", "snapshots") if g in present]
 
 
+def nothing_shown() -> HistoryError:
+    """Refuse a run in which no view was written or read: nothing could tell, whatever level one asks for."""
+    return HistoryError(
+        "there is nothing to judge: no test-and-set and no read of a view is recorded",
+        next_step="record while the base tables are written to",
+    )
+
+
 def judge(
     run: Run,
     meanings: Meanings,
@@ -82,9 +94,12 @@ def judge(
     purse = Purse(budget)
     for view in run.views.values():
         if view.name in wanted:
-            subjects = partial_subjects if view.name in set(partial) else subjects_of
-            _judge_view(view, meanings(view), judgement, purse, whole=whole, owned=owned, subjects=subjects)
-            if subjects is partial_subjects:
+            kept = view.name not in set(partial)
+            subjects = subjects_of if kept else partial_subjects
+            _judge_view(
+                view, meanings(view), judgement, purse, whole=whole and kept, owned=owned, subjects=subjects
+            )
+            if not kept:
                 judgement.findings.extend(_whole_of_partial(view, judgement))
     return judgement
 
@@ -116,10 +131,13 @@ def _judge_view(
     if meaning is None or why:
         judgement.findings.extend(_nothing_to_say(view, why))
         return
+    if whole and (why := _too_large(view, judgement, purse)):
+        whole = False
+        judgement.findings.extend(_nothing_to_say(view, why, "view"))
+        if run.commits:
+            judgement.findings.extend(_nothing_to_say(view, why, "snapshots"))
     index = Index(meaning, run)
-    for subject, epochs in subjects(view, index, judgement):
-        if subject.granularity != "record" and not whole:
-            break
+    for subject, epochs in subjects(view, index, judgement, whole):
         if subject.key is not None and not owned(view.name, subject.key):
             continue
         if subject.gaps:
@@ -131,9 +149,22 @@ def _judge_view(
         judgement.findings.extend(judged.findings)
 
 
-def _nothing_to_say(view: ViewRun, why: str) -> Iterable[Finding]:
+def _nothing_to_say(view: ViewRun, why: str, granularity: str = "record") -> Iterable[Finding]:
     for name in LEVELS:
-        yield Finding(property=name, verdict=Verdict.UNDECIDED, view=view.name, reason=why)
+        yield Finding(
+            property=name, verdict=Verdict.UNDECIDED, view=view.name, granularity=granularity, reason=why
+        )
+
+
+def _too_large(view: ViewRun, judgement: Judgement, purse: Purse) -> str:
+    """Say why a view is not judged as a whole, if all its states at once are more than there is room for."""
+    run = judgement.run
+    states = sum(len(judgement.chains[view.name, key].order) for key in view.records) + len(run.commits)
+    records = len(view.records) + len(run.timelines)
+    if states * records <= max(LARGEST, purse.each * QUESTIONS):
+        return ""
+    budget = -(-states * records // QUESTIONS)
+    return f"{states:,} states of {records:,} records are too many at once: cvs audit --budget {budget}"
 
 
 def _linearizability(view: ViewRun, record: ViewRecord, check: ChainCheck, reads: Reads) -> Finding:
@@ -159,13 +190,19 @@ def _linearizability(view: ViewRun, record: ViewRecord, check: ChainCheck, reads
 
 
 Judgeable = tuple[Subject, list[Epoch | None]]
-Subjects = Callable[[ViewRun, Index, Judgement], Iterable[Judgeable]]
+Subjects = Callable[[ViewRun, Index, Judgement, bool], Iterable[Judgeable]]
 
 
-def subjects_of(view: ViewRun, index: Index, judgement: Judgement) -> Iterable[Judgeable]:
-    """List what is to be judged of one view; what snapshots saw comes with the epochs they name."""
+def subjects_of(view: ViewRun, index: Index, judgement: Judgement, whole: bool) -> Iterable[Judgeable]:
+    """List what is to be judged of one view; what snapshots saw comes with the epochs they name.
+
+    Without the `whole` its records only, whose states are few.
+    """
     if view.name not in judgement.run.written:
-        yield from ((subject, []) for subject in _subjects_from_reads(view, judgement.run))
+        read = _subjects_from_reads(view, judgement.run)
+        yield from ((subject, []) for subject in read if whole or subject.granularity == "record")
+        if not whole:
+            return
         snapshots = snapshots_of(view, judgement.run, {})
         if snapshots is not None:
             yield snapshots
@@ -195,15 +232,17 @@ def subjects_of(view: ViewRun, index: Index, judgement: Judgement) -> Iterable[J
             ambiguous=check.ambiguous,
         )
         yield record_subject, []
-    whole = _whole(states)
+    if not whole:
+        return
+    every = _whole(states)
     whole_subject = Subject(
         view=view.name,
         granularity="view",
         key=None,
-        states=whole,
-        ordered=mark_quiet(whole),
+        states=every,
+        ordered=mark_quiet(every),
         final_uncertain=bool(loose),
-        ambiguous=ambiguous or any(end.called <= whole[-1].returned for end in loose),
+        ambiguous=ambiguous or any(end.called <= every[-1].returned for end in loose),
     )
     yield whole_subject, []
     snapshots = snapshots_of(view, judgement.run, signed)
@@ -213,11 +252,9 @@ def subjects_of(view: ViewRun, index: Index, judgement: Judgement) -> Iterable[J
         yield snapshots
 
 
-def partial_subjects(view: ViewRun, index: Index, judgement: Judgement) -> Iterable[Judgeable]:
+def partial_subjects(view: ViewRun, index: Index, judgement: Judgement, whole: bool) -> Iterable[Judgeable]:
     """List the records of a partial view, each with the states in which it was there."""
-    for subject, epochs in subjects_of(view, index, judgement):
-        if subject.granularity != "record":
-            return
+    for subject, epochs in subjects_of(view, index, judgement, whole):
         there = [state for state in subject.states if state.value is not None]
         gaps = len(there) < len(subject.states)
         kept = subject.states[-1].value is not None

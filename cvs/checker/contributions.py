@@ -202,6 +202,7 @@ class Told:
     """What each base version contributes: to which view record, and what."""
 
     view: str
+    grouped: bool
     record: Integers  # by place; NONE: to none
     content: Integers  # number of the contribution; 0: none
     shown: Integers  # of plain rows, by write of the view: the number of what it shows; 0: no row
@@ -237,8 +238,8 @@ def told_of(rows: BaseRows, view: ViewRows, *, run: Columns, base: Base, written
     strangers = np.unique(np.concatenate((record[stranger], unsure[~written[unsure]])))
     record[stranger] = NONE
     return Told(
-        view=rows.view, record=record, content=content, shown=shown, values=columns, stranger=stranger,
-        strangers=strangers, unsure=unsure,
+        view=rows.view, grouped=rows.shape.grouped, record=record, content=content, shown=shown, values=columns,
+        stranger=stranger, strangers=strangers, unsure=unsure,
     )  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """Large runs: accept in bulk what is certainly right, judge the rest exactly.
 
-The whole view of a large run is judged by lineage alone: if all its records are accepted, it is torn exactly
-where one base update was absorbed by two view records at two moments; otherwise it is undecided and says why.
+The whole view of a large run is judged by lineage alone, and so is what snapshots saw of it: if all its records are
+accepted, it is torn exactly where one base update was absorbed by two view records at two moments; otherwise it is
+undecided and says why.
 """
 
 from collections import Counter
@@ -11,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from cvs.checker.bulk import Accepted, Bulk, accept
+from cvs.checker.changes import Short, Stale
 from cvs.checker.classify import Judgement, Meanings, judge
-from cvs.checker.replay import Run, ViewRun, replay
+from cvs.checker.replay import Key, Run, ViewRun, replay
 from cvs.checker.verdict import Finding, Verdict, Witness
+from cvs.checker.wholes import Snapshots, WholeView
 from cvs.history.columns import ENDLESS, Columns, Operations
 
 Events = Callable[[list[int]], Iterable[Any]]
@@ -23,12 +26,13 @@ LARGE = 20_000
 """Events above which the bulk path is tried first."""
 
 WITH_EPOCHS = 200_000
-"""Events up to which a run with epochs is judged exactly, what snapshots saw of it included."""
+"""Events up to which a run is judged exactly where its lineage does not prove what snapshots saw."""
 
 PROVED = (
     "linearizability", "converged", "weak", "strong-pairwise", "strong", "complete", "complete-recorded-order",
     "no-future", "certificates",
 )  # fmt: skip
+COMPLETE = ("complete", "complete-recorded-order")
 
 
 def judge_large(
@@ -36,33 +40,83 @@ def judge_large(
 ) -> Judgement | None:
     """Judge a large run; None where the bulk path cannot take it. `events` reads again what is left."""
     epochs = columns.kinds.get("epoch_committed", 0)
-    accepted = None if epochs and columns.events < WITH_EPOCHS else accept(columns, bulk)
+    accepted = accept(columns, bulk)
     if accepted is None or not accepted.names:
+        return None
+    if epochs and columns.events < WITH_EPOCHS and not accepted.snapshots.keys() >= set(columns.views):
         return None
     judgement = _rest(events, meanings, accepted, columns, written=bulk.written, budget=budget)
     judgement.run = _header(columns)
     for view, count in Counter(view for view, _ in accepted.names).items():
-        judgement.findings += [
-            Finding(property=name, verdict=Verdict.HOLDS, view=view, tier="lineage", count=count)
-            for name in PROVED
-        ]
-    measure = {"versions": accepted.versions_behind, "nanoseconds": accepted.nanoseconds_behind}
-    witness = Witness(kind="measure", facts=measure)
+        judgement.findings += _of_records(view, count, accepted.short.get(view), columns)
     view, key = accepted.names[0]
-    judgement.findings.append(
-        Finding(
-            property="staleness", verdict=Verdict.HOLDS, view=view, key=key, tier="lineage", witness=witness
-        )
-    )
+    judgement.findings.append(_staleness(view, accepted.stale, key=key))
     for name in judgement.run.views:
         judgement.findings += _whole_view(name, accepted, judgement)
         if epochs:
-            why = "the run is too large to recompute the view at every epoch"
-            judgement.findings += [
-                Finding(property=p, verdict=Verdict.UNDECIDED, view=name, granularity="snapshots", reason=why)
-                for p in PROVED[1:6]
-            ]
+            judgement.findings += _snapshots(name, accepted.snapshots.get(name))
     return judgement
+
+
+def _of_records(view: str, count: int, short: Short | None, columns: Columns) -> list[Finding]:
+    """Say of how many view records what is proved; of those refuted the first is named."""
+    refuted = short.many if short else 0
+    findings = []
+    for name in PROVED:
+        holds = count - refuted if name in COMPLETE else count
+        if holds:
+            findings.append(
+                Finding(property=name, verdict=Verdict.HOLDS, view=view, tier="lineage", count=holds)
+            )
+        if name in COMPLETE and short is not None and refuted:
+            _, key = columns.records[short.record]
+            findings.append(
+                Finding(
+                    property=name, verdict=Verdict.VIOLATED, view=view, key=key, tier="lineage", count=refuted,
+                    event=short.event, witness=_counted(short.shown, short.changes, short.event),
+                )
+            )  # fmt: skip
+    return findings
+
+
+def _counted(shown: int, changes: int, event: int | None) -> Witness:
+    events = () if event is None else (event,)
+    return Witness(kind="count", events=events, facts={"shown": shown, "changes": changes})
+
+
+def _staleness(view: str, stale: Stale, *, key: Key | None = None, granularity: str = "record") -> Finding:
+    measure = {"versions": stale.versions, "nanoseconds": stale.nanoseconds}
+    return Finding(
+        property="staleness", verdict=Verdict.HOLDS, view=view, key=key, granularity=granularity, tier="lineage",
+        witness=Witness(kind="measure", facts=measure),
+    )  # fmt: skip
+
+
+def _snapshots(view: str, proved: Snapshots | None) -> list[Finding]:
+    """Say what snapshots saw, where the certificates of writes and of commits agree."""
+    if proved is None:
+        why = (
+            "its certificates do not prove it, and the run is too large to recompute the view at every epoch"
+        )
+        return [
+            Finding(property=p, verdict=Verdict.UNDECIDED, view=view, granularity="snapshots", reason=why)
+            for p in PROVED[1:6]
+        ]
+    findings = [_staleness(view, proved.stale, granularity="snapshots")]
+    for name in PROVED[1:]:
+        verdict, reason, event, witness = Verdict.HOLDS, "", None, None
+        if name in COMPLETE and proved.short:
+            verdict, event = Verdict.VIOLATED, proved.event
+            witness = _counted(proved.shown, proved.changes, proved.event)
+        elif name in COMPLETE:
+            verdict, reason = Verdict.UNDECIDED, "the run is too large to search an order of its base updates"
+        findings.append(
+            Finding(
+                property=name, verdict=verdict, view=view, granularity="snapshots", tier="lineage", reason=reason,
+                event=event, witness=witness,
+            )
+        )  # fmt: skip
+    return findings
 
 
 def _header(columns: Columns) -> Run:
@@ -97,13 +151,15 @@ def _rest(
     bases = [name in accepted.base_of_others for name in columns.bases]
     numbers += _numbers(columns.updates, bases)
     told = columns.received["number"][np.array(bases, np.bool_)[columns.received["owner"]]]
-    numbers = sorted((*numbers, *told.tolist(), *columns.commits.tolist()))
+    numbers = sorted((*numbers, *told.tolist(), *columns.commits["number"].tolist()))
     run = replay([*columns.headers, *events(numbers)], [*([0] * len(columns.headers)), *numbers])
     run.rest, run.has_base_log = columns.last_time, True
     run.written.update(
         columns.views, written
     )  # because a view record may be left over that nobody ever wrote
-    judgement = judge(run, meanings, budget=budget, whole=False)
+    judgement = judge(
+        run, meanings, budget=budget, whole=False, owned=lambda view, key: (view, key) in others
+    )
     judgement.findings = [f for f in judgement.findings if (f.view, f.key) in others]
     judgement.judged = [j for j in judgement.judged if (j.subject.view, j.subject.key) in others]
     return judgement
@@ -134,23 +190,30 @@ def _whole_view(view: str, accepted: Accepted, judgement: Judgement) -> list[Fin
             Finding(property=n, verdict=v, view=view, granularity="view", tier="lineage", reason=r)
             for n, v, r in found
         ]
-    findings = []
-    event = min((number for number, _ in whole.torn), default=None)
-    for name in PROVED[1:8]:
-        verdict, reason, witness = Verdict.HOLDS, "", None
-        if whole.torn and name not in ("converged", "no-future"):
-            verdict, reason = Verdict.VIOLATED, "" if name == "weak" else "needs weak"
-            longest = max(length for _, length in whole.torn)
-            facts = {"windows": len(whole.torn), "longest": longest}
-            witness = Witness(kind="held", events=(event or 0,), facts=facts)
-        elif whole.overlapping and name not in ("converged", "no-future"):
-            verdict, reason = Verdict.UNDECIDED, "writes overlap in time; another order could explain them"
-        elif name == "complete-recorded-order" and not whole.in_recorded_order:
-            verdict, reason = Verdict.UNDECIDED, "the writes returned in another order than the base updates"
-        findings.append(
-            Finding(
-                property=name, verdict=verdict, view=view, granularity="view", tier="lineage", reason=reason,
-                event=event if verdict is Verdict.VIOLATED else None, witness=witness,
-            )
-        )  # fmt: skip
-    return findings
+    return [_of_whole(view, name, whole) for name in PROVED[1:8]]
+
+
+def _of_whole(view: str, name: str, whole: WholeView) -> Finding:
+    """Say one property of a whole view all of whose records are proved strong."""
+    windows = whole.torn if name == "weak" else whole.apart
+    verdict, reason, event, witness = Verdict.HOLDS, "", None, None
+    if name == "converged" or (name == "no-future" and not whole.torn and not whole.unsure):
+        pass
+    elif name == "no-future":
+        verdict, reason = Verdict.UNDECIDED, "needs weak"
+    elif name in COMPLETE and not whole.complete:
+        verdict, reason = Verdict.VIOLATED, "a record is not"
+    elif windows:
+        verdict, event = Verdict.VIOLATED, min(number for number, _ in windows)
+        reason = "needs weak" if whole.torn and name != "weak" else ""
+        reason = reason or ("needs strong" if name in COMPLETE else "")
+        facts = {"windows": len(windows), "longest": max(length for _, length in windows)}
+        witness = Witness(kind="held", events=(event,), facts=facts)
+    elif whole.unsure:
+        verdict, reason = Verdict.UNDECIDED, "writes overlap in time; another order could explain them"
+    elif name == "complete-recorded-order" and not whole.in_recorded_order:
+        verdict, reason = Verdict.UNDECIDED, "the writes returned in another order than the base updates"
+    return Finding(
+        property=name, verdict=verdict, view=view, granularity="view", tier="lineage", reason=reason,
+        event=event, witness=witness,
+    )  # fmt: skip

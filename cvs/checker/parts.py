@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cvs.checker.bulk import bulk_of
-from cvs.checker.classify import Judgement, Meanings, judge
+from cvs.checker.classify import Judgement, Meanings, judge, nothing_shown
 from cvs.checker.large import judge_large
 from cvs.checker.meaning import Meaning
 from cvs.checker.replay import Run, ViewRun, replay
@@ -306,3 +306,5 @@ def refused(kinds: Mapping[str, int]) -> None:
             "a history that begins with a checkpoint is not judged in parts",
             next_step="cvs audit RUN --engine local",
         )
+    if not kinds.get("test_and_set_called") and not kinds.get("view_read_returned"):
+        raise nothing_shown()

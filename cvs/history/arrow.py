@@ -25,6 +25,7 @@ _OF_KIND: dict[type, tuple[str, ...]] = {
     ev.TestAndSetReturned: ("operation", "outcome", "returned"),
     ev.ViewReadReturned: ("operation",),
     ev.UpdateReceived: ("table", "key"),
+    ev.EpochCommitted: ("pipeline", "incarnation", "epoch", "absorbed"),
 }
 _OF_HEADERS = ("run", "views", "tables", "settings", "format", "clock_error")
 COLUMNS = tuple(

@@ -13,7 +13,7 @@ import numpy as np
 
 from cvs.history import events as ev
 from cvs.history.fields import UNKNOWN, EventFields, Fields, Name, Names, Numbering, Outcomes, Owners
-from cvs.history.packing import NONE, Integers, NotColumnarError, Part, fill
+from cvs.history.packing import NONE, Integers, NotColumnarError, Part, epochs_packed, fill
 from cvs.history.rows import Rows
 
 ENDLESS = 1 << 62
@@ -54,6 +54,10 @@ class Operations:
     own: Part  # what only this kind has
 
 
+class Taken:
+    """Certificate lines of commits."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
     """One run: base updates, test-and-sets, certificate lines, and what else there was."""
@@ -70,7 +74,8 @@ class Columns:
     kinds: Mapping[str, int]  # how many events of each kind
     rest: int  # number of the last event that says that all was propagated, or 0
     received: Part  # number and owner: who was handed an update, which so did happen
-    commits: Integers  # numbers
+    commits: Part  # number, time, epoch (as signatures are packed, without their chunks), pipeline
+    taken: Part  # commit (its place in `commits`), base, low, high: what each epoch took in
     events: int
     first_time: int
     last_time: int
@@ -86,6 +91,7 @@ class Gathered:
     tables: Names = field(default_factory=Names)  # of base updates
     named: Names = field(default_factory=Names)  # ... and of certificate lines
     views: Names = field(default_factory=Names)
+    pipelines: Names = field(default_factory=Names)
     outcomes: Names = field(default_factory=Outcomes)
     headers: list[ev.RunStarted] = field(default_factory=list)
     kinds: dict[str, int] = field(default_factory=dict)
@@ -97,6 +103,7 @@ class Gathered:
     last_time: int = 0
     events: int = 0
     writes: int = 0
+    committed: int = 0
 
     def begin(self) -> None:
         """Say that another file begins."""
@@ -120,8 +127,11 @@ class Gathered:
         for kind, at, fields in kinds:
             tag = str(kind.__struct_config__.tag)
             self.kinds[tag] = self.kinds.get(tag, 0) + len(at)
-            if kind in (ev.Quiescent, ev.EpochCommitted):
+            if kind is ev.Quiescent:
                 self.put(kind, number=at + (self.events + 1))
+            if kind is ev.EpochCommitted:
+                own = self._commits(fields)
+                self.put(kind, **own, number=at + (self.events + 1), time=times[at], process=who[at])
             if kind is ev.UpdateReceived:
                 owners = Owners(fields.named("table", self.named), self.named)
                 self.put(kind, number=at + (self.events + 1), owner=fields.keyed(owners, "key", self.bases))
@@ -170,6 +180,19 @@ class Gathered:
         signatures = {"expected": fields.signatures("expected"), "new": fields.signatures("new")}
         return {"owner": owner, "view": views.codes, **signatures}
 
+    def _commits(self, fields: Fields) -> Part:
+        counts, lines = fields.absorbed()
+        self.put(
+            Taken,
+            commit=np.repeat(np.arange(self.committed, self.committed + fields.many), counts),
+            base=lines.keyed(Owners(lines.named("table", self.named), self.named), "key", self.bases),
+            low=lines.whole("from_version"),
+            high=lines.whole("to_version"),
+        )
+        self.committed += fields.many
+        epoch = epochs_packed(fields.whole("incarnation"), fields.whole("epoch"))
+        return {"epoch": epoch, "pipeline": fields.named("pipeline", self.pipelines)}
+
     def _answers(self, fields: Fields) -> Part:
         return {"outcome": fields.named("outcome", self.outcomes)}
 
@@ -181,12 +204,14 @@ class Gathered:
         order = self._merged(self.times()) if numbers is None else np.append(0, numbers)
         errors = {start.process: start.clock_error for start in self.headers}
         received = self.together(ev.UpdateReceived, "number", "owner")
-        rests, commits = (
-            self.together(kind, "number")["number"] for kind in (ev.Quiescent, ev.EpochCommitted)
-        )
+        rests = self.together(ev.Quiescent, "number")["number"]
+        commits = self.together(ev.EpochCommitted, "number", "time", "process", "epoch", "pipeline")
         if order is not None:
-            received["number"], rests, commits = order[received["number"]], order[rests], order[commits]
+            rests = order[rests]
+            for part in (received, commits):
+                part["number"] = order[part["number"]]
         widths = fill((errors.get(name, 0) for name in self.processes), len(self.processes))
+        commits["time"] += widths[commits["process"]]
 
         def joined(kinds: tuple[type, type], *own: str) -> Operations:
             calls, answers = (self.together(kind, *_FIELDS[kind]) for kind in kinds)
@@ -206,6 +231,7 @@ class Gathered:
             rest=int(rests.max(initial=self.rest)),
             received=received,
             commits=commits,
+            taken=self.together(Taken, "commit", "base", "low", "high"),
             events=self.events,
             first_time=self.first_time or 0,
             last_time=self.last_time,
@@ -255,6 +281,8 @@ _SMALL = {
     "view",
     "outcome",
     "write",
+    "commit",
+    "pipeline",
     "base",
     "version",
     "low",

@@ -16,6 +16,9 @@ from cvs.history.texts import Places, json_values
 Parts = list[tuple[Integers, Group, Node]]
 """Values of some texts: the places of some here, and where those stand."""
 
+_LONG = 4096
+"""Bytes above which a line is of no form: hardly another is like it, and its form would be learnt for nothing."""
+
 _ITEMS_DEAR = 8
 """Certificates are read place by place of their lists: so many lines of a file must share the cost of one place."""
 
@@ -123,6 +126,8 @@ class _Lines:
         if block[-1] != ord("\n"):
             stops = np.append(stops, len(block))
         starts = np.concatenate((np.zeros(1, np.int64), stops[:-1] + 1))
+        if (stops - starts).max() > _LONG:
+            return False
         scanned = Scanned.of(block, starts, stops, self.known)
         found = scanned.by_form()
         if found is None:
@@ -133,8 +138,10 @@ class _Lines:
             if known is None:
                 return False
             kinds.setdefault(known[0], []).append((known[1], lines))
-        writes = kinds.get(ev.TestAndSetCalled, [])
-        items = sum(len(node.members["absorbed"].items) for node, _ in writes if "absorbed" in node.members)
+        certified = [*kinds.get(ev.TestAndSetCalled, ()), *kinds.get(ev.EpochCommitted, ())]
+        items = sum(
+            len(node.members["absorbed"].items) for node, _ in certified if "absorbed" in node.members
+        )
         if items * _ITEMS_DEAR > len(starts):
             return False
         for _, lines in kinds.get(ev.RunStarted, ()):

@@ -78,6 +78,17 @@ def packed_parts(parts: Sequence[Integers]) -> Integers:
     return whole
 
 
+def epochs_packed(incarnation: Integers, epoch: Integers) -> Integers:
+    """Pack epochs, which are the beginnings of signatures."""
+    zero = np.zeros(len(epoch), np.int64)
+    return epoch_of(packed_parts([incarnation, epoch, zero, zero]))
+
+
+def epoch_of(signatures: Integers) -> Integers:
+    """Return the incarnations and versions of packed signatures, without their chunks."""
+    return signatures >> (_CHUNK_BITS + 1)
+
+
 _NO_SIGNATURE = (0, 0, 0, False)
 
 

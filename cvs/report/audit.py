@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cvs.checker.bulk import bulk_of
-from cvs.checker.classify import Judgement, Meanings, judge
+from cvs.checker.classify import Judgement, Meanings, judge, nothing_shown
 from cvs.checker.foreign import Foreign
 from cvs.checker.large import LARGE, judge_large
 from cvs.checker.meaning import DefinitionMeaning, Meaning
@@ -171,5 +171,11 @@ def judge_events(
             f"no view {', '.join(sorted(strangers))} in this run",
             next_step=f"it has {', '.join(sorted(run.views))}",
         )
+    if not any(map(_was_shown, run.views.values())):
+        raise nothing_shown()
     run = REFERENCES[reference](run)
     return judge(run, meanings_of(tables), budget=budget, views=views, reference=reference, partial=partial)
+
+
+def _was_shown(view: ViewRun) -> bool:
+    return bool(view.whole_reads) or any(it.attempts or it.reads for it in view.records.values())

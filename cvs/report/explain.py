@@ -14,6 +14,7 @@ _BECAUSE = {
     "state": "it showed {state}, which is the view of no base state at all",
     "prefix": "up to there one rising sequence of base states explains it; {state} cannot continue any of them",
     "pair": "it showed {earlier} and later {state}: no base state of the first is older than one of the second",
+    "count": "{changes} base updates change what it shows in whatever order, and it changed {shown} times",
     "held": "by its own certificates it held contributions of different versions of one base record there",
 }
 

@@ -68,11 +68,12 @@ def in_parts(
 
 
 def said(judgement: Judgement, granularity: str = "record") -> Counter[Any]:
-    """Count the verdicts, and name the events of what is violated."""
+    """Count the verdicts, and name the events of what is violated; where one lacks *complete* the ways differ."""
     count: Counter[Any] = Counter()
     for f in folded(f for f in judgement.findings if f.granularity == granularity):
         if f.property not in ("staleness",):
-            count[f.property, f.verdict, f.event if f.verdict is Verdict.VIOLATED else None] += f.count
+            named = f.verdict is Verdict.VIOLATED and not f.property.startswith("complete")
+            count[f.property, f.verdict, f.event if named else None] += f.count
     return count
 
 

@@ -347,3 +347,16 @@ def test_what_a_partial_view_shows_is_still_judged(shown: int, why: str) -> None
     assert found.level("record").not_refuted == "not converged"
     assert {f.verdict for f in found.of("converged", "view")} == {Verdict.VIOLATED}
     assert [f.reason for f in found.of("weak", "record") if f.verdict is Verdict.VIOLATED] == [why]
+
+
+def test_a_view_too_large_to_be_held_in_all_its_states_is_undecided_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its records are judged; the reason names the budget that would do."""
+    monkeypatch.setattr("cvs.checker.classify.LARGEST", 5)
+    found = judged(good(Recorder()), budget=0)
+    assert found.level("record").proved == "strong"
+    whole = [f for f in found.findings if f.granularity == "view"]
+    assert {f.verdict for f in whole} == {Verdict.UNDECIDED}
+    assert "cvs audit --budget 1" in whole[0].reason
+    assert judged(good(Recorder()), budget=1).level("view").proved == "strong"

@@ -182,6 +182,25 @@ def test_a_rolled_history_is_judged_from_its_checkpoint(tmp_path: Path, capsys: 
     assert "level: complete" in capsys.readouterr().out
 
 
+def test_a_run_that_shows_nothing_is_no_pass(tmp_path: Path, capsys: Output) -> None:
+    """Epochs went by, and base updates perhaps, but no view was written or read."""
+    for changes in (0, 2):
+        recorder = Recorder()
+        recorder.named("idle", definition_to_json(VIEWS["sum"]))
+        for number in range(changes):
+            recorder.base(f"k{number}", {"x": "a", "y": 1})
+        for epoch in range(3):
+            recorder.events.append(
+                ev.EpochCommitted(process="m", time=recorder.tick(), pipeline="p", incarnation=1, epoch=epoch)
+            )
+        path = tmp_path / f"idle{changes}.ndjson"
+        path.write_bytes(lines(recorder.rest()))
+        assert run(["audit", str(path), "--expect", "strong"]) == ExitCode.BAD_INPUT
+        told = capsys.readouterr()
+        assert "there is nothing to judge" in told.err
+        assert "level:" not in told.out
+
+
 def test_test_and_sets_can_be_judged_by_others(bad_run: Path, capsys: Output) -> None:
     edn = bad_run.with_name("run.edn")
     assert run(["convert", str(bad_run), "--to", str(edn)]) == ExitCode.MET
