@@ -48,13 +48,15 @@ def judge_subject(subject: Subject, lineage: Lineage, *, index: Index, run: Run,
     own["complete"] = case.complete(own["strong"])
     own["complete-recorded-order"] = case.recorded(own["complete"])
     own["no-future"] = case.no_future(own["weak"])
-    needs = {
+    needs: dict[str, tuple[str, ...]] = {
         "weak": ("converged",),
         "strong-pairwise": ("converged", "weak"),
         "strong": ("converged", "weak"),
         "complete": ("converged", "weak", "strong"),
         "complete-recorded-order": ("converged", "weak", "strong"),
     }
+    if own["complete"][0] is Verdict.VIOLATED:  # then no order shows it, the recorded one neither
+        needs["complete-recorded-order"] += ("complete",)
     findings = [case.finding(name, own, needs.get(name, ())) for name in own]
     if lineage.certified or lineage.false_lines:
         findings.append(case.certificates())

@@ -74,6 +74,7 @@ def _of_records(view: str, count: int, short: Short | None, columns: Columns) ->
                 Finding(
                     property=name, verdict=Verdict.VIOLATED, view=view, key=key, tier="lineage", count=refuted,
                     event=short.event, witness=_counted(short.shown, short.changes, short.event),
+                    reason="needs complete" if name != "complete" else "",
                 )
             )  # fmt: skip
     return findings
@@ -107,6 +108,7 @@ def _snapshots(view: str, proved: Snapshots | None) -> list[Finding]:
         verdict, reason, event, witness = Verdict.HOLDS, "", None, None
         if name in COMPLETE and proved.short:
             verdict, event = Verdict.VIOLATED, proved.event
+            reason = "needs complete" if name != "complete" else ""
             witness = _counted(proved.shown, proved.changes, proved.event)
         elif name in COMPLETE:
             verdict, reason = Verdict.UNDECIDED, "the run is too large to search an order of its base updates"
@@ -202,7 +204,7 @@ def _of_whole(view: str, name: str, whole: WholeView) -> Finding:
     elif name == "no-future":
         verdict, reason = Verdict.UNDECIDED, "needs weak"
     elif name in COMPLETE and not whole.complete:
-        verdict, reason = Verdict.VIOLATED, "a record is not"
+        verdict, reason = Verdict.VIOLATED, "a record is not" if name == "complete" else "needs complete"
     elif windows:
         verdict, event = Verdict.VIOLATED, min(number for number, _ in windows)
         reason = "needs weak" if whole.torn and name != "weak" else ""

@@ -30,7 +30,8 @@ def explain(finding: Finding, judged: Judged | None) -> str:
         return f"{subject}: {finding.property} holds ({finding.tier})."
     witness = finding.witness
     if witness is None:
-        return f"{subject}: {finding.property} is violated."
+        why = f": {finding.reason}" if finding.reason else ""
+        return f"{subject} is not {_adjective(finding.property)}{why}."
     because = _because(witness.kind, witness.facts, witness.positions, judged)
     where = f" (event {finding.event:,})" if finding.event else ""
     needs = f" [{finding.reason}]" if finding.reason else ""

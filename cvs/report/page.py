@@ -10,6 +10,7 @@ from cvs.checker.replay import ENDLESS, Attempt, Run
 from cvs.checker.verdict import Verdict
 from cvs.report.explain import explain, shown_key, shown_scalar, shown_value
 from cvs.report.skeleton import page
+from cvs.report.summary import ORDER
 from cvs.report.text import TITLES
 
 DRAWN = 10_000
@@ -82,10 +83,13 @@ def _news(judgement: Judgement) -> tuple[list[Document], list[str]]:
         if finding.verdict is Verdict.VIOLATED:
             lane = ("view", finding.view, finding.key)
             sentence = explain(finding, judged)
-            violations.append({"event": finding.event, "sentence": sentence, "lane": lane})
+            group = f"{finding.view} {finding.granularity} {finding.property}"
+            rank = ORDER.index(finding.property)
+            found = {"event": finding.event, "sentence": sentence, "lane": lane, "group": group, "rank": rank}
+            violations.append(found)
         elif finding.verdict is Verdict.UNDECIDED and finding.property != "staleness":
             undecided.append(explain(finding, judged))
-    violations.sort(key=lambda v: (v["event"] is None, v["event"] or 0))
+    violations.sort(key=lambda v: (v["rank"], v["event"] is None, v["event"] or 0))
     return violations, undecided
 
 
@@ -103,7 +107,12 @@ class _Drawing:
         if key not in self.lanes:
             words = {"base": "{} {}", "process": "{}", "view": "{} {}"}[kind]
             shown = [shown_key(part) if isinstance(part, tuple) else str(part) for part in name]
-            self.lanes[key] = {"name": words.format(*shown), "kind": kind, "violated": key in self.violated}
+            self.lanes[key] = {
+                "name": words.format(*shown),
+                "kind": kind,
+                "group": f"{kind} {'' if kind == 'process' else shown[0]}",
+                "violated": key in self.violated,
+            }
         return key
 
     def everything(self) -> list[Document]:
@@ -210,5 +219,5 @@ def _strip(judged: Judged, run: Run) -> Document:
         start = max(state.returned, run.first_time) if state.returned < ENDLESS else run.last_time
         states.append({"t": start, "ok": position not in torn, "lag": max(0, known - held), "e": state.event})
     name = judged.subject.granularity
-    title = f"{judged.subject.view}: {'whole view' if name == 'view' else name}"
-    return {"title": title, "states": states}
+    of = "whole view" if name == "view" else name
+    return {"title": judged.subject.view, "of": of, "states": states}

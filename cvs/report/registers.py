@@ -48,7 +48,7 @@ def registers_data(judged: Registers, document: Document, *, name: str) -> Docum
     ]
     everything.sort(key=lambda entry: entry["e"])
     violations = [
-        {"event": found.event or 0, "sentence": _sentence(key, found)}
+        {"event": found.event or 0, "sentence": _sentence(key, found), "group": _register(key)}
         for key, found in judged.found.items()
         if found.verdict is Verdict.VIOLATED
     ]
@@ -79,7 +79,10 @@ def registers_data(judged: Registers, document: Document, *, name: str) -> Docum
         ],
         "from": 0,
         "until": last + 1,
-        "lanes": [{"name": lane[1], "kind": lane[0], "violated": lane in bad} for lane in lanes],
+        "lanes": [
+            {"name": lane[1], "kind": lane[0], "group": f"{lane[0]} {lane[1]}", "violated": lane in bad}
+            for lane in lanes
+        ],
         "events": events,
         "strips": [],
         "violations": violations,

@@ -175,10 +175,11 @@ def test_a_rest_ends_with_the_next_base_update() -> None:
         assert Verdict.VIOLATED in {f.verdict for f in exact.of("converged", "record")}
 
 
-def test_an_unknown_base_update_leaves_only_what_it_touches_to_the_exact_judge() -> None:
+@pytest.mark.parametrize("runs", [40, pytest.param(120, marks=pytest.mark.slow)])
+def test_an_unknown_base_update_leaves_only_what_it_touches_to_the_exact_judge(runs: int) -> None:
     chance = random.Random(14)
     compared = some = 0
-    for number in range(120):
+    for number in range(runs):
         name = chance.choice(("sum", "count", "rows"))
         events = certified(chance, name, moves=number % 2 == 0)
         places = [i for i, e in enumerate(events) if isinstance(e, ev.BaseUpdateReturned)]
@@ -209,5 +210,5 @@ def test_an_unknown_base_update_leaves_only_what_it_touches_to_the_exact_judge()
         assert str(large.level("record")) == str(exact.level("record")), events
         compared += 1
         some += any(f.count > 1 or f.tier == "lineage" for f in large.findings if f.verdict is Verdict.HOLDS)
-    assert compared > 40
-    assert some > 20
+    assert compared > runs // 3
+    assert some > runs // 6

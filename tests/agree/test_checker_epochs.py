@@ -215,7 +215,7 @@ def _same_of_wholes(large: Judgement, exact: Judgement, events: Any, count: Coun
 
 
 def test_runs_in_epochs_are_judged_alike_in_bulk(told: Callable[[str], None]) -> None:
-    count = agree(seed=1, number=120)
+    count = agree(seed=1, number=60)
     told(str(dict(sorted(count.items()))))
     assert count["accepted, complete"] > 30, count
     assert count["accepted, strong and not complete"] > 30, count

@@ -4,7 +4,8 @@ const $ = id => document.getElementById(id);
 const GUTTER = 190, ROW = 24, TOP = 22;
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const el = (tag, text, cls) => { const n = document.createElement(tag); if (text !== undefined) n.textContent = text; if (cls) n.className = cls; return n; };
-let lanes = D.lanes.map((l, i) => i), place = new Map(), view = [0, 1], selected = null, hover = null, shown = D.events;
+const FEW = 3, MANY = 30, STRIPS = 8, STRIP = 32;
+let lanes = [], place = new Map(), folded = new Set(), view = [0, 1], selected = null, hover = null, shown = D.events;
 const span = Math.max(1, D.until - D.from);
 const byEvent = new Map(D.events.map(e => [e.e, e]));
 const bad = new Map();
@@ -40,6 +41,17 @@ function canvas(c, width, height) {
   const r = devicePixelRatio || 1; c.width = width * r; c.height = height * r; c.style.width = width + "px"; c.style.height = height + "px";
   const g = c.getContext("2d"); g.scale(r, r); g.clearRect(0, 0, width, height); return g;
 }
+const sizes = new Map(); for (const l of D.lanes) sizes.set(l.group, (sizes.get(l.group) || 0) + 1);
+if (D.lanes.length > MANY) for (const l of D.lanes) if (l.kind === "base" && sizes.get(l.group) > FEW) folded.add(l.group);
+function lay(wanted, closed) { // rows from lanes: a closed group is one row
+  lanes = []; place = new Map(); const head = new Map();
+  for (const i of wanted) {
+    const l = D.lanes[i];
+    if (!closed.has(l.group)) { place.set(i, lanes.length); lanes.push({...l, name: (sizes.get(l.group) > FEW && !head.has(l.group) ? "▾ " : "") + l.name}); head.set(l.group, -1); continue; }
+    if (!head.has(l.group)) { head.set(l.group, lanes.length); lanes.push({...l, name: "▸ " + l.group.slice(l.group.indexOf(" ") + 1), many: 0}); }
+    const row = lanes[head.get(l.group)]; place.set(i, head.get(l.group)); row.many++; row.violated = row.violated || l.violated;
+  }
+}
 const inner = () => Math.max(50, $("field").clientWidth - GUTTER - 14);
 const X = t => GUTTER + (((t - D.from) / span - view[0]) / (view[1] - view[0])) * inner();
 const clip = x => Math.max(GUTTER - 6, Math.min(x, GUTTER + inner() + 14));
@@ -52,10 +64,10 @@ function draw() {
   const Y = row => TOP + row * ROW + ROW / 2 - scroll;
   g.font = "12px system-ui, sans-serif"; g.textBaseline = "middle";
   for (let row = first; row < last; row++) {
-    const lane = D.lanes[lanes[row]];
-    if (row && D.lanes[lanes[row - 1]].kind !== lane.kind) { g.fillStyle = css("--soft"); g.fillRect(0, Y(row) - ROW / 2, w, 1); }
+    const lane = lanes[row];
+    if (row && lanes[row - 1].kind !== lane.kind) { g.fillStyle = css("--soft"); g.fillRect(0, Y(row) - ROW / 2, w, 1); }
     g.fillStyle = css("--line"); g.fillRect(GUTTER, Y(row), inner() + 14, 1);
-    g.fillStyle = lane.violated ? css("--bad") : css("--ink"); g.fillText((lane.violated ? "✖ " : "") + short(lane.name, 27), 10, Y(row));
+    g.fillStyle = lane.violated ? css("--bad") : css("--ink"); g.fillText((lane.violated ? "✖ " : "") + ending(lane.name + (lane.many ? " · " + lane.many + " records" : ""), 27), 10, Y(row));
   }
   g.save(); g.beginPath(); g.rect(GUTTER - 4, 0, w, h); g.clip();
   for (const e of shown) {
@@ -75,17 +87,17 @@ function draw() {
   g.restore(); axis(g); strip();
 }
 function short(text, n) { return text.length > n ? text.slice(0, n - 1) + "…" : text; }
+function ending(text, n) { return text.length > n ? text.slice(0, 2) + "…" + text.slice(3 - n) : text; }
 function time(t) { if (D.unit) return D.unit + " " + Math.round(t).toLocaleString(); const s = (t - D.from) / 1e9; return s >= 1 ? s.toFixed(3) + " s" : s >= 1e-3 ? (s * 1e3).toFixed(2) + " ms" : s >= 1e-6 ? (s * 1e6).toFixed(2) + " µs" : Math.round(t - D.from) + " ns"; }
 function axis(g) {
   g.fillStyle = css("--paper"); g.fillRect(0, 0, GUTTER + inner() + 14, TOP - 4); g.fillStyle = css("--soft"); g.font = "11px system-ui, sans-serif";
   for (let i = 0; i < 6; i++) { const f = view[0] + (view[1] - view[0]) * i / 6; g.fillText(time(D.from + f * span), GUTTER + inner() * i / 6, 9); }
 }
 function strip() {
-  const w = $("field").clientWidth, g = canvas($("strip"), w, 96); g.font = "12px system-ui, sans-serif"; g.textBaseline = "middle";
-  const rows = D.strips.slice(0, 3), H = 96 / Math.max(1, rows.length);
+  const w = $("field").clientWidth, rows = D.strips.slice(0, STRIPS), H = Math.max(STRIP, 96 / Math.max(1, rows.length)), g = canvas($("strip"), w, H * Math.max(1, rows.length)); g.font = "12px system-ui, sans-serif"; g.textBaseline = "middle";
   rows.forEach((s, i) => {
     const y = i * H, top = Math.max(1, ...s.states.map(q => q.lag));
-    g.fillStyle = css("--ink"); g.fillText(short(s.title, 27), 10, y + H / 2 - 7); g.fillStyle = css("--soft"); g.fillText("lag up to " + top + " versions", 10, y + H / 2 + 8);
+    g.fillStyle = css("--ink"); g.fillText(short(s.title, 27), 10, y + H / 2 - 7); g.fillStyle = css("--soft"); g.fillText(s.of + " · lag up to " + top, 10, y + H / 2 + 8);
     s.states.forEach((q, n) => {
       const next = n + 1 < s.states.length ? s.states[n + 1].t : D.until, a = clip(X(q.t)), b = clip(X(next)); if (b <= a) return;
       g.fillStyle = q.ok ? css("--good") : css("--bad"); g.globalAlpha = q.ok ? .28 : .85; g.fillRect(a, y + 4, Math.max(b - a, q.ok ? 0 : 2), H - 8); g.globalAlpha = 1;
@@ -97,7 +109,11 @@ function panel(e) {
   const p = $("panel"); p.replaceChildren();
   if (!e) {
     p.append(el("h2", D.violations.length ? D.violations.length + (D.violations.length > 1 ? " violations" : " violation") : "Nothing is violated"));
-    for (const v of D.violations.slice(0, 60)) { if (v.event) { const a = el("a", v.sentence); a.href = "#e" + v.event; p.append(a); } else p.append(el("p", v.sentence, "why")); }
+    const kinds = new Map(); for (const v of D.violations) kinds.set(v.group, [...(kinds.get(v.group) || []), v]);
+    for (const own of kinds.values()) {
+      for (const v of own.slice(0, 2)) { if (v.event) { const a = el("a", v.sentence); a.href = "#e" + v.event; p.append(a); } else p.append(el("p", v.sentence, "why")); }
+      if (own.length > 2) p.append(el("p", "… and of " + (own.length - 2).toLocaleString() + " more records of this view", "more"));
+    }
     if (D.undecided.length) { p.append(el("h3", "Undecided")); for (const s of D.undecided.slice(0, 20)) p.append(el("p", s)); }
     return;
   }
@@ -121,11 +137,11 @@ function fence(a, b) { const size = Math.min(1, Math.max(1e-9, b - a)); a = Math
 function zoom(f, at = .5) { const c = view[0] + (view[1] - view[0]) * at, s = (view[1] - view[0]) * f; view = fence(c - s * at, c + s * (1 - at)); draw(); }
 function filter() {
   const q = $("filter").value.trim().toLowerCase(); const wanted = Number(q.replace(/[#e,]/g, ""));
-  if (q && /^[#e]?[\d,]+$/.test(q) && byEvent.has(wanted) && !D.lanes.some(l => l.name.toLowerCase().includes(q))) { shown = D.events; place = new Map(lanes.map((l, i) => [l, i])); select(byEvent.get(wanted), true); return; }
+  if (q && /^[#e]?[\d,]+$/.test(q) && byEvent.has(wanted) && !D.lanes.some(l => l.name.toLowerCase().includes(q))) { shown = D.events; lay(D.lanes.keys(), folded); select(byEvent.get(wanted), true); return; }
   const hit = new Set(D.lanes.map((l, i) => i).filter(i => !q || D.lanes[i].name.toLowerCase().includes(q)));
   shown = q ? D.events.filter(e => hit.has(e.l) || hit.has(e.v)) : D.events;
   const used = new Set(q ? shown.flatMap(e => e.v === undefined ? [e.l] : [e.l, e.v]) : D.lanes.keys());
-  lanes = [...D.lanes.keys()].filter(i => used.has(i)); place = new Map(lanes.map((l, i) => [l, i]));
+  lay([...D.lanes.keys()].filter(i => used.has(i)), q ? new Set() : folded);
   $("count").textContent = q ? shown.length.toLocaleString() + " events of " + D.events.length.toLocaleString() : ""; draw();
 }
 function fromHash() { const m = /^#e(\d+)$/.exec(location.hash); if (m) { const e = byEvent.get(Number(m[1])); if (e) select(e, true); else $("panel").replaceChildren(el("p", "event " + m[1] + " is not drawn; " + D.omitted)); } }
@@ -134,7 +150,10 @@ let drag = null;
 $("stage").onmousedown = ev => { drag = [ev.clientX, view[0]]; };
 window.onmouseup = () => { drag = null; };
 $("stage").onmousemove = ev => { if (drag) { const d = (ev.clientX - drag[0]) / inner() * (view[1] - view[0]); view = fence(drag[1] - d, drag[1] - d + view[1] - view[0]); draw(); return; } const e = at(ev) || null; if (e !== hover) { hover = e; if (e || !selected) panel(e || selected); draw(); } };
-$("stage").onclick = ev => { const e = at(ev); if (e) { location.hash = "e" + e.e; select(e, false); } else { selected = null; panel(null); draw(); } };
+$("stage").onclick = ev => {
+  const box = $("stage").getBoundingClientRect(), lane = lanes[Math.floor((ev.clientY - box.top + $("field").scrollTop - TOP) / ROW)];
+  if (ev.clientX - box.left < GUTTER && lane && sizes.get(lane.group) > FEW) { if (!folded.delete(lane.group)) folded.add(lane.group); filter(); return; }
+  const e = at(ev); if (e) { location.hash = "e" + e.e; select(e, false); } else { selected = null; panel(null); draw(); } };
 $("stage").addEventListener("wheel", ev => { if (ev.ctrlKey || ev.shiftKey) { ev.preventDefault(); zoom(ev.deltaY > 0 ? 1.25 : .8, Math.max(0, Math.min(1, (ev.offsetX - GUTTER) / inner()))); } }, {passive: false});
 window.onkeydown = ev => { if (ev.target.tagName === "INPUT") return; if (ev.key === "j") $("jump").click(); if (ev.key === "+") zoom(.7); if (ev.key === "-") zoom(1.4); if (ev.key === "Escape") { selected = null; panel(null); draw(); } };
 $("jump").onclick = () => { const v = D.violations.find(v => v.event && byEvent.has(v.event)); if (v) { location.hash = "e" + v.event; select(byEvent.get(v.event), true); } };
