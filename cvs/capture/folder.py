@@ -52,9 +52,10 @@ class FolderFeed:
         self._cursors: dict[str, tuple[int, int, int]] = {}  # stream -> next position, segment, byte offset
 
     def streams(self) -> list[str]:
-        """Name the streams, sorted."""
+        """Name the streams, sorted; one whose producer is still making ready has no head, and is none yet."""
         folder = self.root / "streams"
-        return sorted(unquote(p.name) for p in folder.iterdir()) if folder.is_dir() else []
+        found = folder.iterdir() if folder.is_dir() else ()
+        return sorted(unquote(it.name) for it in found if _has_head(it))
 
     def head(self, stream: str) -> Head:
         """Return the durable end."""
@@ -290,6 +291,13 @@ def _read_head(folder: Path) -> Head:
     raise HistoryError(
         "the stream has no readable head", where=str(folder), next_step="start its capture again"
     )
+
+
+def _has_head(folder: Path) -> bool:
+    try:
+        return (folder / "head").stat().st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def _peek_head(folder: Path) -> Head | None:

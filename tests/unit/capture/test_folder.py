@@ -46,6 +46,20 @@ def test_what_is_appended_is_read_back_from_any_position(tmp_path: Path) -> None
         assert reader.read("n1", start, 5) == [change(n) for n in range(start, min(30, start + 5))]
 
 
+def test_a_stream_whose_producer_makes_ready_is_none_yet(tmp_path: Path) -> None:
+    """Its folder and an empty head are there while what it holds is made durable: who asked then ended."""
+    producer, reader = FolderFeed(tmp_path), FolderFeed(tmp_path)
+    producer.append("n1", [change(0)], source=Source(), clock=1)
+    for name, files in (("n2", ()), ("n3", ("head",))):
+        folder = tmp_path / "streams" / name
+        folder.mkdir()
+        for file in files:
+            (folder / file).touch()
+    assert {stream: reader.head(stream).position for stream in reader.streams()} == {"n1": 1}
+    producer.append("n3", [], source=Source(), clock=1)
+    assert reader.streams() == ["n1", "n3"]
+
+
 def test_a_heartbeat_moves_the_clock_but_no_position(tmp_path: Path) -> None:
     feed = FolderFeed(tmp_path)
     feed.append("n1", [change(0)], source=Source(7, 50), clock=10)
