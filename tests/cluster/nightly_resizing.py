@@ -81,10 +81,15 @@ class World:
         deployment.wait(passed, "the views to show what was written")
 
 
+def said(spark: StandaloneSpark, worker: int, words: str) -> int:
+    """Count how often the executors of a worker said something."""
+    logs = spark.work(worker).glob("app-*/*/stderr")
+    return sum(log.read_text().count(words) for log in logs)
+
+
 def tasks_of(spark: StandaloneSpark, worker: int) -> int:
     """Count the tasks that the executors of a worker began."""
-    logs = spark.work(worker).glob("app-*/*/stderr")
-    return sum(log.read_text().count("Running task") for log in logs)
+    return said(spark, worker, "Running task")
 
 
 @pytest.fixture
@@ -123,7 +128,7 @@ def test_workers_a_standby_and_a_second_pipeline(
             world.burst(one)
             assert tasks_of(spark, 1) > 0
             spark.add(2)
-            one.wait(lambda: all(any(spark.work(n).glob("app-*/*/stderr")) for n in (2, 3)), "new executors")
+            one.wait(lambda: all(said(spark, n, "registered with driver") for n in (2, 3)), "new executors")
             world.burst(one)
             assert all(tasks_of(spark, worker) > 0 for worker in (1, 2, 3)), "all three carry it"
             spark.remove(0)
