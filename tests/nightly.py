@@ -77,7 +77,7 @@ PARTS: dict[str, tuple[str, ...]] = (
 EXAMPLES = {
     "contention": 5,
     "capture-differential": 50_000,
-    "crash": 14,
+    "crash": 30,
     "crash-clocks": 14,
     "agree": 20_000,
     "properties": 2_000,

@@ -266,6 +266,7 @@ class Bench:
                     return
             except StoreError:
                 pass
+            assert Path(f"/proc/{self.pipelines[mode]}").exists(), self._said()
             assert time.monotonic() < end, (self.folder / f"{mode}.log").read_text()[-2000:]
             time.sleep(0.05)
 
