@@ -32,6 +32,7 @@ CREATE MATERIALIZED VIEW {space}.even TBLPROPERTIES ('cvs.level' = 'strong') AS
 SELECT id, v FROM sized.t WHERE v % 2 = 0;
 """
 BURST = SPREAD_FROM + 1_000
+SINGLY_SECONDS = 5
 SECONDS_MAX = 900  # of one command or wait: an audit beside a node and Spark on two cores
 MORE = """
 [capture]
@@ -92,6 +93,11 @@ def tasks_of(spark: StandaloneSpark, worker: int) -> int:
     return said(spark, worker, "Running task")
 
 
+def audited(deployment: Deployment, *recordings: str, last: int) -> None:
+    folders = [f"runs-{name}" for name in recordings]
+    deployment.cvs("audit", *folders, "--expect", "strong", "--last", str(last), "--json")
+
+
 @pytest.fixture
 def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandaloneSpark]:
     conf = tmp_path / "conf"
@@ -139,6 +145,7 @@ def test_workers_a_standby_and_a_second_pipeline(
             before = tasks_of(spark, 2) + tasks_of(spark, 3)
             world.burst(one)
             assert tasks_of(spark, 2) + tasks_of(spark, 3) > before, "the standby's Spark carries it"
+            audited(one, "first", "standby", last=BURST)  # a burst in one epoch, by several workers' tasks
             two.apply(EVEN.format(space="two"))
             two.sidecar("second")
             two.wait_said("second", "leads")
@@ -146,13 +153,13 @@ def test_workers_a_standby_and_a_second_pipeline(
             one.apply(BY_REST.format(space="one"), prune=True)
             one.cvs("apply", "views.sql", "--wait")
             world.burst(two)
+            time.sleep(SINGLY_SECONDS)  # of writes one by one: what is judged at the end
         ended = time.time_ns() // 1000
         for deployment, recordings in ((one, ("first", "standby")), (two, ("second",))):
             world.shown(deployment, ended)
             (report,) = json.loads(deployment.cvs("verify", "--json"))["result"]
             assert (report["differences"], report["found_count"] > 50) == ([], True)
-            folders = [f"runs-{name}" for name in recordings]
-            deployment.cvs("audit", *folders, "--expect", "strong", "--last", "100", "--json")
+            audited(deployment, *recordings, last=100)
         two.end("second")
         two.cvs("uninstall", "--yes")
         one.end("standby")
