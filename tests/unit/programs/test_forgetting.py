@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cvs.programs.delta import (
+    FARTHEST,
     NEVER,
     NO_PARTITION,
     NOTHING,
@@ -35,6 +36,7 @@ from cvs.programs.epoch_run import BaseReader, delta_step
 from cvs.programs.stage_bucket import drive
 from cvs.programs.stage_delta import SLOTS_KEPT, DropBucket, PartitionChanges, drops_between
 from cvs.programs.stage_memory import MemoryDoor
+from cvs.programs.stored import absorb
 from tests.unit.programs.test_delta import IMAGES
 
 SECOND = 1_000_000
@@ -300,6 +302,14 @@ def test_what_is_forgotten_ended_and_was_written_before() -> None:
     ranged = RangeDeletion(b"1", True, b"2", True, Deletion(SECOND, 9))
     whole = PartitionImage(Deletion(SECOND, 9), (ranged,), RowImage(cells=cells(ended)))
     assert (forget_partition(whole, 9), forget_partition(whole, 10)) == (whole, NO_PARTITION)
+
+
+def test_what_is_dated_later_than_any_clock_is_kept_for_good() -> None:
+    """A note of its end would have no bucket."""
+    for written, noted in (((FARTHEST - 1) * SECOND - 1, [(FARTHEST - 1, b"r")]), (FARTHEST * SECOND, [])):
+        gone = RowImage(deletion=Deletion(written, 5))
+        done = absorb(1, 5, header=None, rows={}, row_changes={b"r": [gone]}, keep=1)
+        assert [(at - 1, row) for at, row in done.expiries] == noted
 
 
 def test_notes_are_deleted_a_day_after_their_minute_and_never_before_they_were_read() -> None:
