@@ -229,6 +229,8 @@ def _meant(node: exp.Select, term: exp.Expr, scope: Scope) -> Any:
 
 def _only_plain(clause: exp.Group) -> None:
     for name, value in clause.args.items():
+        if value and name == "all":
+            raise refused(clause, "GROUP BY ALL names no columns", "name them: GROUP BY a, b")
         if value and name != "expressions":
             raise refused(
                 clause, f"GROUP BY {name.upper()} makes several views", "write one view each, or UNION ALL"

@@ -12,6 +12,8 @@ _CONSTANT = "write the constant itself: a view has no parameters"
 _DATE = "write DATE_TRUNC('month', x), or YEAR(x) and MONTH(x)"
 _STORED = "it tells of one write, not of the row: store what you need in a column"
 
+_NOT_IN_ON = "in ON no subquery can stand: put the condition into WHERE, or join the subquery itself"
+
 NEAREST: dict[type[exp.Expr], str] = {
     exp.All: "compare with (SELECT MAX(...) ...) or (SELECT MIN(...) ...)",
     exp.Any: "compare with (SELECT MIN(...) ...) or (SELECT MAX(...) ...); = ANY is IN",
@@ -21,6 +23,7 @@ NEAREST: dict[type[exp.Expr], str] = {
     exp.Contains: "CONTAINS is of two texts here",
     exp.DateTrunc: _DATE,
     exp.DecodeCase: "write CASE x WHEN ... THEN ... ELSE ... END",
+    exp.Exists: _NOT_IN_ON,
     exp.Escape: "\\ escapes % and _: write LIKE '100\\\\%'",
     exp.Explode: "keep a base table with one row an element: collections travel as values",
     exp.ILike: "write LOWER(x) LIKE 'a%'",
@@ -30,10 +33,22 @@ NEAREST: dict[type[exp.Expr], str] = {
     exp.Parameter: _CONSTANT,
     exp.Pow: "multiply: x * x",
     exp.RegexpLike: "use LIKE, STARTS_WITH, ENDS_WITH or CONTAINS",
+    exp.Subquery: _NOT_IN_ON,
     exp.TimeToStr: _DATE,
+    exp.Var: "name a column of the query",
     exp.Tuple: "compare the columns one by one; for (a, b) IN (SELECT ...) write EXISTS with both equalities",
 }
 """Scalar SQL."""
+
+NEAREST_PARTS: dict[tuple[type[exp.Expr], str], str] = {
+    (exp.Between, "symmetric"): "write BETWEEN LEAST(a, b) AND GREATEST(a, b)",
+    (exp.ConcatWs, "flatten"): "write CONCAT, and COALESCE around what may be null",
+    (exp.DateDiff, "unit"): "write DATEDIFF(end, start): whole days, the later date first",
+    (exp.In, "query"): _NOT_IN_ON,
+    (exp.TsOrDsToDate, "format"): "TO_DATE(x) reads texts like '2026-01-31'",
+    (exp.Union, "by_name"): "columns go by their places: select them in one order",
+}
+"""Parts of a piece that is known without them; of any other the nearest is to leave it out."""
 
 NEAREST_NAMES = {
     "every": "write COUNT_IF(NOT x) = 0",

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from sqlglot import exp
 
 from cvs.errors import SpecificationError
-from cvs.plan.nearest import CLAUSES
+from cvs.plan.nearest import CLAUSES, NEAREST_PARTS
 
 
 def place(node: exp.Expr | None) -> str:
@@ -45,7 +45,8 @@ def refuse_extras(node: exp.Expr, allowed: set[str]) -> None:
     """Refuse a node with a part nobody reads: the parser adds such parts silently (`negate`, `symmetric`)."""
     for name, value in node.args.items():
         if value and name not in allowed and name not in _HARMLESS:
-            raise refused(node, f"`{name.rstrip('_').upper()}` in `{shown(node)}`", "leave it out")
+            instead = NEAREST_PARTS.get((type(node), name), "leave it out")
+            raise refused(node, f"`{name.rstrip('_').upper()}` in `{shown(node)}`", instead)
 
 
 def refuse_clauses(node: exp.Expr, allowed: set[str]) -> None:

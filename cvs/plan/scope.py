@@ -64,6 +64,8 @@ class Scope:
             found = scope._own(node)
             if len(found) > 1:
                 choices = " or ".join(f"{s.alias}.{f.name}" for s, f in found)
+                if len({source.alias for source, _ in found}) < len(found):
+                    choices = "one of them into a column of another name: SQL does not see case"
                 raise refused(node, f"`{node.name}` is ambiguous", f"write {choices}")
             if found:
                 return found[0][1]

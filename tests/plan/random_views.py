@@ -282,7 +282,7 @@ class Base:
         connection.execute(f"DROP SCHEMA IF EXISTS {self.SPACE} CASCADE; CREATE SCHEMA {self.SPACE}")
         for name, table in self.tables.items():
             connection.execute(
-                f"CREATE TABLE {name} ({', '.join(f'{n} {DUCK[t]}' for n, t in table.columns)})"
+                f"CREATE TABLE {name} ({', '.join(f'{n} {DUCK.get(t, t)}' for n, t in table.columns)})"
             )
             if self.rows[name]:
                 marks = ", ".join("?" for _ in table.columns)

@@ -1,7 +1,7 @@
-"""Views as people write them (`cases/shop.sql`), all in one plan: each equals DuckDB after every epoch."""
+"""Views as people write them (`cases/*.sql`), each file in one plan: every view equals DuckDB after every epoch."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,7 +15,7 @@ from tests.plan.programs_run import ProgramsRun
 from tests.plan.random_views import Base
 from tests.plan.tpch.data import comparable
 
-TEXT = Path(__file__).with_name("cases").joinpath("shop.sql").read_text()
+CASES = Path(__file__).with_name("cases")
 TABLES = {
     table.name: table
     for table in (
@@ -45,6 +45,11 @@ TABLES = {
             partition_key=("customer", "day"),
             clustering_key=("id", "line"),
         ),
+        BaseTable(
+            name="shop.visits",
+            columns=(("id", "int"), ("seen", "timestamp"), ("Page", "text"), ("ms", "bigint")),
+            partition_key=("id",),
+        ),
     )
 }  # fmt: skip
 
@@ -56,7 +61,10 @@ class Shop(Base):
 
     def value(self, kind: str, *, solid: bool = False) -> object:
         if kind == "text" and not solid and self.random.random() < 0.5:
-            return self.random.choice(["paid", "posted", "open", "de", "fr"])
+            return self.random.choice(["paid", "posted", "open", "de", "fr", "it's", "V"])
+        if kind == "timestamp":
+            seen = datetime(2024, 1, self.random.randrange(1, 5), self.random.randrange(24), 30, tzinfo=UTC)
+            return None if self.random.random() < 0.2 else seen
         return super().value(kind, solid=solid)
 
 
@@ -74,18 +82,19 @@ def plain(rows: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{n: str(v)[:10] if hasattr(v, "year") else v for n, v in row.items()} for row in rows]
 
 
+@pytest.mark.parametrize("file", ["shop.sql", "habits.sql"])
 @pytest.mark.parametrize(
     "seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)]
 )
-def test_views_as_people_write_them_equal_duckdb(seed: int) -> None:
+def test_views_as_people_write_them_equal_duckdb(seed: int, file: str) -> None:
     random = Random(seed)
-    views = parse_views(TEXT, TABLES)
+    views = parse_views(CASES.joinpath(file).read_text(), TABLES)
     assert len(views) >= 40
     run = ProgramsRun(maintenance_plan(views, TABLES, Choices(buckets=4, by_cost=bool(seed % 2))))
     base = Shop(random, TABLES)
     shown: set[str] = set()
     for epoch in range(5):
-        run.epoch(base.epoch(30))
+        run.epoch(base.epoch(40))
         for view in views:
             columns = [name for name, _ in view.columns if name != "only"]
             got = comparable(plain(list(run.published[view.name].values())), columns)
