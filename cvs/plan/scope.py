@@ -4,7 +4,7 @@ Every use of a table gets a prefix no other use in the same view has, so that a 
 (`prefix.column`) is unique through all nested queries and an outer reference is one that is not ours.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -59,8 +59,7 @@ class Scope:
 
     def find(self, node: exp.Column) -> Field:
         """Return the field a column reference means, looking outwards."""
-        scope: Scope | None = self
-        while scope is not None:
+        for scope in self._outwards():
             found = scope._own(node)
             if len(found) > 1:
                 choices = " or ".join(f"{s.alias}.{f.name}" for s, f in found)
@@ -69,15 +68,24 @@ class Scope:
                 raise refused(node, f"`{node.name}` is ambiguous", f"write {choices}")
             if found:
                 return found[0][1]
-            scope = scope.parent
         names = sorted({f.name for s in self.sources for f in s.fields})
         if node.table and node.table in names:
             reason = f"`{node.table}` is one value here: views do not look into it"
             raise refused(
                 node, reason, f"select `{node.table}` as a whole, or store `{node.name}` in a column"
             )
+        aliases = [source.alias for scope in self._outwards() for source in scope.sources]
+        if node.table and node.table.lower() not in [alias.lower() for alias in aliases]:
+            hint = "a subquery with GROUP BY, DISTINCT or LIMIT sees nothing around it: write x IN (SELECT x ...)"
+            raise refused(node, f"there is no `{node.table}` here", f"here: {', '.join(aliases)}; {hint}")
         hint = f"{nearest_of(node.name, names)}columns here: {', '.join(names[:12])}"
         raise refused(node, f"there is no column `{node.sql(dialect='spark')}` here", hint)
+
+    def _outwards(self) -> Iterator["Scope"]:
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
 
     def has(self, node: exp.Column) -> bool:
         """Say whether a column reference means a column of this scope itself."""
