@@ -1,14 +1,18 @@
 """What a sidecar does before it has anything to keep."""
 
+import importlib
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cassandra import InvalidRequest
 from cassandra.connection import ConnectionShutdown
 
 from cvs.capture.feed import Head, Source
+from cvs.cli import run
 from cvs.sidecar import lifecycle
 from cvs.sidecar.lifecycle import NOT_APPLIED, count_rows, wait_applied, watch
 from cvs.sidecar.status import StatusBoard
@@ -54,6 +58,32 @@ def test_rows_are_counted_once_the_cluster_answers(monkeypatch: pytest.MonkeyPat
     watcher: Any = SimpleNamespace(recount=recount)
     count_rows(watcher, SimpleNamespace(info=lambda *_, **__: None))
     assert (counted.wait(10), answers) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "said"),
+    [
+        (ConnectionShutdown("closed"), 5, "the cluster did not answer: ConnectionShutdown: closed"),
+        (InvalidRequest("no such column"), 70, "a mistake of ours: InvalidRequest: no such column"),
+    ],
+)
+def test_a_cluster_that_is_away_is_no_mistake_of_ours(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    fault: Exception,
+    code: int,
+    said: str,
+) -> None:
+    """A service manager starts `cvs run` again either way; only one of the two is worth a report."""
+
+    def serve(*_: Any, **__: Any) -> None:
+        raise fault
+
+    monkeypatch.setattr(importlib.import_module("cvs.cli.run"), "serve", serve)
+    (tmp_path / "cvs.toml").write_text("")
+    assert run(["run", "--settings", str(tmp_path / "cvs.toml")]) == code
+    assert said in capsys.readouterr().err
 
 
 def test_an_incarnation_that_gave_way_says_nothing_of_the_feed() -> None:
