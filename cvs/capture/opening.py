@@ -35,6 +35,16 @@ def filled_by_others(name: str) -> bool:
     return name.startswith(("outbox+kafka://", "debezium+kafka://"))
 
 
+def refuse_filled_by_others(name: str) -> None:
+    """Refuse to capture into a feed that others fill: each change would be in it twice, and each DROP of long ago."""
+    if filled_by_others(name):
+        raise SpecificationError(
+            "others fill this feed: no commit log is captured into it",
+            where=name,
+            next_step="leave [capture] cdc_raw out, and run no `cvs capture`",
+        )
+
+
 def open_feed(name: str) -> AnyFeed:
     """Open the feed that a name says."""
     scheme, separator, rest = name.partition("kafka://")

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from cvs.capture.node import NodeConnection
-from cvs.capture.opening import open_feed
+from cvs.capture.opening import open_feed, refuse_filled_by_others
 from cvs.capture.runner import Capture, Status
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import json_option, print_json, talk
@@ -65,6 +65,7 @@ def command(
             "--last is about a node that cannot be asked", next_step="name its --stream and its --cdc-raw"
         )
     settings = read_settings(settings_file)
+    refuse_filled_by_others(name or settings.feed.name)
     feed = open_feed(name or settings.feed.name)
     connection = NodeConnection(address, port, entry=cluster_address(settings))
     wanted = (lambda definition: definition.capture and definition.full_name in tables) if tables else None

@@ -13,7 +13,7 @@ from typing import Any
 
 from cvs.capture.feed import Head, TakenError, of_node
 from cvs.capture.node import NodeConnection
-from cvs.capture.opening import filled_by_others, open_feed
+from cvs.capture.opening import filled_by_others, open_feed, refuse_filled_by_others
 from cvs.capture.runner import Capture, Status
 from cvs.errors import CvsError, MissingEnvironmentError, StoreError
 from cvs.sidecar.settings import Settings
@@ -56,6 +56,7 @@ class Capturing:
             )
         if not folder:
             return None
+        refuse_filled_by_others(settings.feed.name)
         if not Path(folder).is_dir():
             raise MissingEnvironmentError(
                 "the node's cdc_raw folder is not here",

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from cvs.capture.kafka import KafkaFeed
+from cvs.capture.opening import filled_by_others
 from cvs.embedded.node import Node
 from cvs.store.session import CassandraSession, ClusterAddress
 from tests.cluster.broker import broker
@@ -30,7 +31,7 @@ port = {node.native_port}
 state_keyspace = "port_state"
 published_keyspace = "port_views"
 [capture]
-cdc_raw = "{node.cdc_raw}"
+cdc_raw = "{raw}"
 [feed]
 name = "{feed}"
 [spark]
@@ -48,7 +49,8 @@ def shown(session: CassandraSession) -> list[tuple[object, ...]]:
 
 
 def settings(node: Node, feed: str) -> str:
-    return SETTINGS.format(node=node, feed=feed, http=20_000 + os.getpid() % 20_000)
+    raw = "" if filled_by_others(feed) else node.cdc_raw
+    return SETTINGS.format(node=node, raw=raw, feed=feed, http=20_000 + os.getpid() % 20_000)
 
 
 @pytest.fixture(scope="module")

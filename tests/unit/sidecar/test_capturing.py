@@ -1,7 +1,15 @@
 """Who is captured by nobody is said."""
 
+import threading
+from pathlib import Path
+
+import pytest
+
 from cvs.capture.feed import ENDED, Head
-from cvs.sidecar.capturing import feed_problems
+from cvs.cli import run
+from cvs.errors import SpecificationError
+from cvs.sidecar.capturing import Capturing, feed_problems
+from cvs.sidecar.settings import settings_from
 
 NOW = 1_000.0
 
@@ -36,3 +44,17 @@ def test_a_feed_that_others_fill_needs_a_word_from_each_partition() -> None:
     assert "in each partition: app:1 had none yet" in problems(quiet, building=True, nodes=3)
     assert not problems(quiet, nodes=3)
     assert "app:0 stands still since 75 s: are there heartbeats?" in problems({"app:0": head(75)})
+
+
+OUTBOX = "outbox+kafka://broker:9092/app?cql=node"
+
+
+def test_nothing_is_captured_into_a_feed_that_others_fill(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was: an old DROP in the node's log broke a view of a table that was there again."""
+    settings = settings_from(f'[capture]\ncdc_raw = "{tmp_path}"\n[feed]\nname = "{OUTBOX}"\n', {}, where="")
+    with pytest.raises(SpecificationError, match="others fill this feed"):
+        Capturing.of(settings, ended=threading.Event(), log=None, leads=lambda: True)
+    assert run(["capture", "--feed", OUTBOX, "--node", "127.0.0.1"]) == 2
+    assert "others fill this feed" in capsys.readouterr().err
