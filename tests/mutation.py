@@ -309,7 +309,10 @@ def put_in_place(mutant: Mutant, functions: Functions) -> None:
         code = waiting.pop()
         waiting += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
         for function in functions.get((code.co_qualname, code.co_firstlineno), ()):
-            function.__code__ = code
+            outer = (
+                function.__code__.co_freevars
+            )  # a mutant may use fewer; its function is closed over all the same
+            function.__code__ = code.replace(co_freevars=outer)
 
 
 class _Replaced(importlib.abc.MetaPathFinder, importlib.abc.Loader):
