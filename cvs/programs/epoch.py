@@ -66,9 +66,10 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     quarantine: tuple[str, ...] = ()
     views: dict[str, str] = {}  # view -> building, publishing, live, broken, paused; not named: live
     lifted: dict[str, int] = {}  # view -> what the write times of its rows begin at, beside the epoch
-    keeps: dict[
-        str, int
-    ] = {}  # base table -> seconds for which DELTA remembers what is gone; not named: for good
+    tables: dict[
+        str, str
+    ] = {}  # base table -> id of the one the build began with; not named: whichever has its name
+    keeps: dict[str, int] = {}  # base table -> seconds DELTA remembers what is gone; not named: for good
     settled: int = 0  # no driver is left that may send anything for this epoch, or for an older one
     settling: tuple[int, int] = (0, 0)  # an epoch, and a second of drivers' clocks at which it was committed
     line: Line | None = None  # which write times it takes; None: all, as they come (the absorbed time-line)
@@ -99,6 +100,11 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     def building(self) -> bool:
         """Say whether the views are being filled, and not shown."""
         return BUILDING in self.views.values()
+
+    @property
+    def begins(self) -> bool:
+        """Say whether the next epoch fixes where a build begins."""
+        return self.building and not self.until
 
     @property
     def publishing(self) -> bool:

@@ -42,6 +42,7 @@ STOPS = {
     Kind.GAP: "changes were lost before they could be captured",
 }
 """What no epoch can follow: the views of the table are broken until they are built anew."""
+MADE_ANEW = "the table was dropped and made anew"
 UNLIKE_ROWS = {Kind.SCHEMA, *STOPS}
 
 
@@ -92,13 +93,16 @@ def delta_input(
     tables: Iterable[str] = (),
     reads: Mapping[str, Collection[str]] | None = None,
     begun: int = 0,
+    identities: Mapping[str, str] | None = None,
 ) -> tuple[dict[str, DeltaInput], dict[str, str]]:
     """Sort captured changes by base table, partition and row; `definitions` by the references in them.
 
     Beside it: which tables nothing can follow any more, and why; of a column that the views read (`reads`) and that
     went, `table.column`. A gap may have lost changes of any table; a table that was truncated before the build began
-    (`begun`, microseconds) was scanned as it is.
+    (`begun`, microseconds) was scanned as it is. Of a table with another id than the one that is followed
+    (`identities`: it had the name before, and what is left of it in the log may come late) nothing counts.
     """
+    identities = identities or {}
     found: dict[str, DeltaInput] = {}
     stopped: dict[str, str] = {}
     followed: dict[str, tuple[DeltaInput, bool]] = {}  # by definition: asked once, not change by change
@@ -109,7 +113,7 @@ def delta_input(
         known = followed.get(change.definition)
         if known is None or change.kind in UNLIKE_ROWS:
             definition = definitions.get(change.definition)
-            if definition is None:
+            if definition is None or identities.get(definition.full_name, definition.id) != definition.id:
                 continue
             if change.kind is Kind.SCHEMA:
                 stopped |= _gone(definition, (reads or {}).get(definition.full_name, ()))
@@ -127,6 +131,12 @@ def delta_input(
             partition = partitions[change.key] = PartitionChanges()
         _take(change, partition, clustered=clustered)
     return found, stopped
+
+
+def made_anew(identities: Mapping[str, str], definitions: Mapping[str, TableDefinition]) -> dict[str, str]:
+    """Return which tables are not those that were built from, though they have their names, and why that stops."""
+    now = {name: definitions[name].id for name in identities.keys() & definitions.keys()}
+    return {name: MADE_ANEW for name, id_ in now.items() if id_ != identities[name]}
 
 
 def _gone(definition: TableDefinition, read: Iterable[str]) -> dict[str, str]:

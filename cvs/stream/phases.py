@@ -52,7 +52,7 @@ def pin_after(
     nothing can follow any more.
     """
     before = last
-    if last.building and not last.until:
+    if last.begins:
         last = begun(last, heads)
     if stopped:
         last = broken(last, plan, stopped)

@@ -36,7 +36,7 @@ from cvs.programs.stage_bucket import ALL_RULES, Rules, drive
 from cvs.programs.stage_delta import DeltaInput
 from cvs.programs.stage_images import RememberedImages
 from cvs.store.session import CassandraSession
-from cvs.stream.bases import delta_input
+from cvs.stream.bases import delta_input, made_anew
 from cvs.stream.build import PREFIX, Build
 from cvs.stream.catalog import grace_seconds
 from cvs.stream.door import CassandraDoor
@@ -260,11 +260,19 @@ class Pipeline:
         """Return what an epoch is made of, which tables nothing can follow any more, and how many changes it is."""
         tables = self.recipe.definitions
         if pin.line is not None:
-            return self._waiting.input(pin, self._known, tables=tables, reads=self._reads)
+            changes, stopped, size = self._waiting.input(pin, self._known, tables=tables, reads=self._reads)
+            return changes, stopped | made_anew(pin.tables, tables), size
         size = sum(stop - pin.since.get(stream, 0) for stream, stop in pin.until.items())
         found = read_pinned(self.feed, pin)
-        changes, stopped = delta_input(found, self._known, tables=tables, reads=self._reads, begun=pin.begun)
-        return changes, stopped, size
+        changes, stopped = delta_input(
+            found,
+            self._known,
+            tables=tables,
+            reads=self._reads,
+            begun=pin.begun,
+            identities=pin.tables,
+        )
+        return changes, stopped | made_anew(pin.tables, tables), size
 
     def _publish_all(self, pin: Pin, result: EpochResult) -> None:
         """Show all of every view that was built; what an older incarnation left there goes afterwards."""
@@ -327,8 +335,7 @@ class Pipeline:
         heads = self.heads()  # also while nothing may be pinned: what waits is said of them
         if (self.wishes().halt or self.ending) and not stopped:
             return None
-        begins = last.building and not last.until
-        if begins and (self.build is None or not self.build.confirmed(heads)):
+        if last.begins and (self.build is None or not self.build.confirmed(heads)):
             return None
         return self._pin_after(last, heads, built=self.serves and self._built(last), stopped=stopped or {})
 
@@ -371,6 +378,9 @@ class Pipeline:
             version=VERSION,
             incarnation=names.incarnation,
             first=first,
+            tables={name: it.id for name, it in self.recipe.definitions.items()}
+            if last.begins
+            else last.tables,
             keeps={} if found.building else self._keeps(),
         )
         found = settled(found, int(time.time()), seconds=self.settled_seconds)

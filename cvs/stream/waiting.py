@@ -69,7 +69,7 @@ class Waiting:
         known = last.line or Line()
         clock = min((head.clock for head in heads.values()), default=0) - self.bound - 1
         ahead = max(self._now() + self.bound, known.ahead if last.line else 0)
-        if last.building and not last.until:  # the build begins here: what is older, the scan sees
+        if last.begins:  # the build begins here: what is older, the scan sees
             begin = {s: 0 if s == last.build else head.position for s, head in heads.items()}
             line = Line(before=known.upto, upto=max(clock, known.upto), ahead=ahead, held=begin)
             return {s: Head(at, line.upto) for s, at in begin.items()}, line, False
@@ -102,9 +102,13 @@ class Waiting:
                     whole = pin.line.before < it.first and it.last <= pin.line.upto
                     (timely if whole else rest).append(it.change)
                 others.append((rest, fresh, scanned))
-        found, stopped = delta_input(timely, known, tables=tables, reads=reads, begun=pin.begun)
+        found, stopped = delta_input(
+            timely, known, tables=tables, reads=reads, begun=pin.begun, identities=pin.tables
+        )
         for changes, fresh, scanned in others:
-            some, gone = delta_input(changes, known, tables=tables, reads=reads, begun=pin.begun)
+            some, gone = delta_input(
+                changes, known, tables=tables, reads=reads, begun=pin.begun, identities=pin.tables
+            )
             stopped |= gone if fresh else {}
             for table, partitions in some.items():
                 into = found.setdefault(table, {})

@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+import pytest
 from msgspec import structs
 
 from cvs.capture.changes import (
@@ -23,7 +24,7 @@ from cvs.model.cql_bytes import decode_cql, encode_cql
 from cvs.programs.epoch_run import BaseReader, row_of
 from cvs.programs.stage_codec import pack
 from cvs.programs.stored import absorb
-from cvs.stream.bases import FAST, PATH, base_reader, base_table, delta_input
+from cvs.stream.bases import FAST, PATH, base_reader, base_table, delta_input, made_anew
 
 ROOM = ColumnKind.PARTITION_KEY
 AT = ColumnKind.CLUSTERING
@@ -213,3 +214,23 @@ def test_what_was_truncated_before_a_build_began_stops_nothing() -> None:
 
     assert stopped(4_000) == {}
     assert stopped(4_001).keys() == {"home.readings"}
+
+
+@pytest.mark.parametrize("kind", [Kind.ROW, Kind.DROPPED, Kind.TRUNCATION, Kind.SCHEMA])
+def test_another_table_of_the_same_name_is_another_table(kind: Kind) -> None:
+    """What is left in a log of a table that was dropped before the build: its rows would be phantoms."""
+    change = row(1) if kind is Kind.ROW else Change(kind=kind, definition="d")
+    for id_, nothing in ((DEFINITION.id, False), ("another", True)):
+        found, stopped = delta_input(
+            [change], {"d": DEFINITION}, reads={"home.readings": ["gone"]}, identities={"home.readings": id_}
+        )
+        assert (not found and not stopped) is nothing
+
+
+def test_a_table_made_anew_under_its_name_is_not_the_one_that_was_built_from() -> None:
+    now = {"home.readings": DEFINITION}
+    assert made_anew({"home.readings": DEFINITION.id, "home.rooms": "r"}, now) == {}
+    assert made_anew({"home.readings": "before"}, now) == {
+        "home.readings": "the table was dropped and made anew"
+    }
+    assert made_anew({}, now) == {}

@@ -17,7 +17,16 @@ from cvs.model.views import BaseTable
 from cvs.plan.maintenance import Choices, maintenance_plan
 from cvs.plan.sql import parse_views
 from cvs.programs.delta import ASSUMED, StaleDriverError
-from cvs.programs.epoch import BUILDING, CONTROL_TABLE, PIN_ROW, OtherCodeError, Pin, encode_pin, pin_next
+from cvs.programs.epoch import (
+    BROKEN,
+    BUILDING,
+    CONTROL_TABLE,
+    PIN_ROW,
+    OtherCodeError,
+    Pin,
+    encode_pin,
+    pin_next,
+)
 from cvs.programs.epoch_run import Quarantined
 from cvs.programs.stage_bucket import StateRow, drive
 from cvs.programs.stage_memory import MemoryDoor
@@ -272,6 +281,18 @@ def pinned(world: World) -> Pipeline:
     return pipeline
 
 
+def live(world: World) -> Pipeline:
+    """Return a pipeline that shows the one order it was built from."""
+    pipeline = world.pipeline(BY_CITY, 1)
+    pipeline.step()
+    world.beat()
+    pipeline.step()
+    world.scan(f"{PREFIX}1", {1: ("Graz", 5)}, at=1, done=True)
+    pipeline.drain(seconds=1e9)
+    assert world.door.showing("shop.by_city") == {("Graz",): ("Graz", 5)}
+    return pipeline
+
+
 def of_another_version(pipeline: Pipeline) -> Pipeline:
     """Return the same pipeline in a process of its own, of an upgraded cvs."""
     found = Pipeline(
@@ -325,3 +346,32 @@ def test_what_the_last_epoch_finds_out_is_pinned_all_the_same(world: World, how:
     else:
         Succession(newest=pipeline, older=None, say=lambda _: None).finish()
     assert (pipeline.control.pinned, [*pipeline.control.pin.stopped]) == (False, ["shop.orders"])  # type: ignore[union-attr]
+
+
+def test_what_is_left_in_the_log_of_a_table_that_was_dropped_before_changes_nothing(world: World) -> None:
+    """A capture that is behind tells of it after the build began: phantoms its rows, and its end breaks no view."""
+    pipeline = live(world)
+    older = world.feed.define(structs.replace(ORDERS, id="0"))
+    late = [structs.replace(world.change(9, "Linz", 9, at=5, liveness=5), definition=older)]
+    late.append(Change(Kind.DROPPED, older))
+    world.feed.append("node", late, source=Source(), clock=world.time + 1)
+    world.write(2, "Wien", 1)
+    pipeline.drain(seconds=1e9)
+    assert world.door.showing("shop.by_city") == {("Graz",): ("Graz", 5), ("Wien",): ("Wien", 1)}
+    assert pipeline.control is not None
+    assert pipeline.control.pin.stopped == {}
+
+
+def test_a_table_that_was_made_anew_meanwhile_stops_its_views(world: World) -> None:
+    """State holds rows of the one before; a feed that others fill tells of no DROP."""
+    pipeline = live(world)
+    recipe = replace(pipeline.recipe, definitions={"shop.orders": structs.replace(ORDERS, id="2")})
+    again = Pipeline(recipe=recipe, feed=world.feed, session=pipeline.session, monotonic=world.clock)
+    again.door = pipeline.door
+    again.start()
+    world.write(2, "Wien", 1)
+    again.drain(seconds=1e9)
+    assert again.control is not None
+    assert again.control.pin.stopped == {"shop.orders": "the table was dropped and made anew"}
+    assert again.control.pin.views == {"shop.by_city": BROKEN}
+    assert world.door.showing("shop.by_city") == {("Graz",): ("Graz", 5)}
