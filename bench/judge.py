@@ -32,7 +32,7 @@ from cvs.checker.columns import chains
 from cvs.checker.foreign import parse
 from cvs.checker.search import linearizable
 from cvs.checker.verdict import worst
-from cvs.history.columns import Operations
+from cvs.history.operations import Operations
 from cvs.history.packing import NONE
 
 HERE = Path(__file__).resolve().parent

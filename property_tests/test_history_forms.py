@@ -1,5 +1,6 @@
 """A history is the same in every form: lines, Parquet, columns."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,9 +10,10 @@ from hypothesis import strategies as st
 from cvs.history import events as ev
 from cvs.history.arrow import gather as gather_arrow
 from cvs.history.codec import event_of, events_of_block, history_bytes, line_of
-from cvs.history.columns import ENDLESS, Columns, Gathered, Reader, Readers, blocks_of
+from cvs.history.columns import Columns, Gathered, Reader, Readers, blocks_of
 from cvs.history.fields import OUTCOMES
 from cvs.history.lines import gather as gather_lines
+from cvs.history.operations import ENDLESS
 from cvs.history.packing import NONE, packed, unpacked
 from cvs.history.parquet import batches_of, events_of
 from cvs.history.rows import Rows
@@ -149,14 +151,42 @@ def from_events(history: list[ev.AnyEvent]) -> Any:
 
 
 def same(found: Columns, rows: Any, again: Columns, others: Any) -> None:
+    """Compare; in which order records got their numbers is each door's own."""
     assert rows == others
-    for name in ("processes", "records", "bases", "kinds", "events", "first_time", "last_time", "headers"):
+    for name in ("processes", "kinds", "events", "first_time", "last_time", "headers"):
         assert getattr(found, name) == getattr(again, name), name
-    for one, other in ((found.updates, again.updates), (found.writes, again.writes)):
-        for name in ("owner", "called", "returned", "outcome", "number", "answered"):
-            assert getattr(one, name).tolist() == getattr(other, name).tolist(), name
-        assert {n: c.tolist() for n, c in one.own.items()} == {n: c.tolist() for n, c in other.own.items()}
-    assert {n: c.tolist() for n, c in found.lines.items()} == {n: c.tolist() for n, c in again.lines.items()}
+    assert told(found) == told(again)
+
+
+def told(columns: Columns) -> dict[str, dict[str, list[Any]]]:
+    """Return what columns tell, records by their names."""
+    names = {
+        "updates": columns.bases,
+        "writes": columns.records,
+        "base": columns.bases,
+        "shown": columns.records,
+    }
+    found: dict[str, dict[str, list[Any]]] = {}
+    for name in ("updates", "writes"):
+        part = getattr(columns, name)
+        own = {n: getattr(part, n) for n in ("owner", "called", "returned", "outcome", "number", "answered")}
+        found[name] = {n: column.tolist() for n, column in {**own, **part.own}.items()}
+    for name in ("lines", "commits", "taken", "begun", "base", "shown"):
+        found[name] = {n: column.tolist() for n, column in getattr(columns, name).items()}
+    for name, part in found.items():
+        if "owner" in part:
+            part["owner"] = [names[name][number] for number in part["owner"]]
+        if "base" in part:
+            part["base"] = [columns.bases[number] for number in part["base"]]
+    return found
+
+
+def beginning(history: list[ev.AnyEvent]) -> ev.Checkpoint:
+    """Return the checkpoint before all operations, an empty one if there is none."""
+    calls = (ev.BaseUpdateCalled, ev.TestAndSetCalled, ev.ViewReadCalled)
+    before = itertools.takewhile(lambda event: not isinstance(event, calls), history)
+    empty = ev.Checkpoint(process="", time=0, base=(), views=())
+    return next((event for event in before if isinstance(event, ev.Checkpoint)), empty)
 
 
 @settings(max_examples=30, deadline=None)
@@ -183,7 +213,16 @@ def test_columns_hold_what_the_events_say(history: list[ev.AnyEvent]) -> None:
         known = answer is not None and outcome != "unknown"
         assert sets.returned[place] == (answer.time + error if known and answer else ENDLESS)
         assert unpacked(int(sets.own["seen"][place])) == (answer.returned if answer else None)
-    images = [e.row for e in history if isinstance(e, ev.BaseUpdateCalled)]
+    begun = beginning(history)
+    assert [found.bases[n] for n in found.base["owner"]] == [
+        (t, key_identity(k)) for t, k, _, _ in begun.base
+    ]
+    assert found.base["version"].tolist() == [version for _, _, version, _ in begun.base]
+    assert [unpacked(int(s)) for s in found.shown["signature"]] == [
+        signature for _, _, signature, _ in begun.views
+    ]
+    images = [row for table, _, _, row in begun.base if table == "r"]
+    images += [e.row for e in history if isinstance(e, ev.BaseUpdateCalled)]
     assert rows["r"] == [
         (None if row is None else {name: row.get(name) for name in "abc"}, len(row or {})) for row in images
     ]

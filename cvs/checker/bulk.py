@@ -16,14 +16,25 @@ from typing import Any
 
 import numpy as np
 
-from cvs.checker.changes import Lines, Short, Stale, changes_of, final_of, settled, stale_of, visible
+from cvs.checker.changes import (
+    Lines,
+    Short,
+    Stale,
+    changes_of,
+    final_of,
+    first_seen,
+    settled,
+    stale_of,
+    visible,
+)
 from cvs.checker.columns import Chains, chains
 from cvs.checker.contributions import Base, BaseRows, Contents, Told, ViewRows, base_of, told_of
 from cvs.checker.shape import Shape, shape_of
 from cvs.checker.wholes import Snapshots, WholeView, snapshots_of, whole_view
 from cvs.history import events as ev
-from cvs.history.columns import ENDLESS, Columns, Gathered, Readers
+from cvs.history.columns import Columns, Gathered, Readers
 from cvs.history.fields import Name, Numbering
+from cvs.history.operations import ENDLESS
 from cvs.history.packing import NONE, Flags, Integers, NotColumnarError, ordered
 from cvs.model.views import BaseTable, ViewDefinition
 
@@ -73,6 +84,9 @@ class Accepted:
 
     names: list[Name] = field(default_factory=list)  # proved strong
     short: dict[str, Short] = field(default_factory=dict)  # ... of which so many are proved not complete
+    still: dict[str, int] = field(
+        default_factory=dict
+    )  # ... and so many nobody wrote: they have no certificates
     others: list[Name] = field(default_factory=list)
     base_of_others: set[Name] = field(default_factory=set)
     views: dict[str, WholeView] = field(default_factory=dict)
@@ -80,12 +94,10 @@ class Accepted:
     stale: Stale = field(default_factory=Stale)
 
 
-_REFUSED = ("checkpoint", "view_read_returned")
-
-
 def accept(run: Columns, bulk: Bulk) -> Accepted | None:
     """Return the view records that are shown to be right; None where the run is not of the kind for this."""
-    if not len(run.writes.owner) or any(map(run.kinds.get, _REFUSED)) or not bulk.bases or _moved(run):
+    told = run.kinds.get("checkpoint", 0) > len(run.begun["number"]) or run.kinds.get("view_read_returned", 0)
+    if not len(run.writes.owner) or told or not bulk.bases or _moved(run):
         return None
     try:
         return _accept(run, bulk)
@@ -115,12 +127,14 @@ def accept_events(
 
 def _accept(run: Columns, bulk: Bulk) -> Accepted:
     base = base_of(run)
-    links = chains(run.writes, len(run.records))
+    links = chains(run.writes, len(run.records), run.shown)
     writes = settled(run.writes, links)
     written = np.bincount(writes.owner, minlength=len(run.records)) > 0
     found = Accepted()
     view_of = np.full(len(run.records), NONE, dtype=np.int64)
     view_of[writes.owner] = writes.own["view"]
+    view_of[run.shown["owner"]] = run.shown["view"]
+    written[run.shown["owner"]] = True
     for view in dict.fromkeys((*run.views, *sorted(bulk.written))):
         if view not in bulk.bases:
             raise NotColumnarError("views of other kinds")
@@ -135,7 +149,7 @@ def _accept(run: Columns, bulk: Bulk) -> Accepted:
         complete = _linear(lines, told, base, accepted)
         early = base.called[lines.high] > writes.returned[links.order[lines.write]]
         accepted[lines.record[early]] = False
-        accepted &= _folds(lines, told, shown=bulk.views[view], run=run, links=links)
+        accepted &= _folds(lines, told, base, shown=bulk.views[view], run=run, links=links)
         complete &= accepted
         short = None
         if (accepted & ~complete).any():
@@ -146,6 +160,9 @@ def _accept(run: Columns, bulk: Bulk) -> Accepted:
             found.short[view] = short
             found.stale = stale_of(found.stale, changes.of(short.records), links, writes)
         found.stale = stale_of(found.stale, lines.absorbed(base, complete), links, writes)
+        found.still[view] = int(
+            np.count_nonzero(accepted & (np.bincount(writes.owner, minlength=len(mine)) == 0))
+        )
         found.names += [run.records[i] for i in np.flatnonzero(accepted).tolist()]
         if (accepted == mine).all() and not len(told.strangers):
             found.views[view] = whole_view(
@@ -179,7 +196,7 @@ def _lines(run: Columns, links: Chains, base: Base, told: Told, accepted: Flags)
     chosen = np.flatnonzero(write >= 0)
     chosen = chosen[ordered(write[chosen])]
     write, number = write[chosen], all_of["base"][chosen]
-    low, high = all_of["low"][chosen], all_of["high"][chosen]
+    low, high = (all_of[name][chosen] - base.first[number] for name in ("low", "high"))
     counts = np.bincount(write, minlength=len(order))
     accepted[run.writes.owner[order[counts == 0]]] = False
     sizes = np.diff(base.start)
@@ -188,15 +205,13 @@ def _lines(run: Columns, links: Chains, base: Base, told: Told, accepted: Flags)
     accepted[record[~known]] = False
     start = base.start[:-1][number]
     low, high = np.where(known, start + low, 0), np.where(known, start + high, 0)
+    before = np.where(told.record[low] == record, told.content[low], 0)
+    after = np.where(told.record[high] == record, told.content[high], 0)
+    wide = np.flatnonzero((before != after) & (high - low > 1))
+    at = first_seen(record, low, high, wide, told=told, base=base)
     return Lines(
-        write=write,
-        record=record,
-        base=number,
-        low=low,
-        high=high,
-        before=np.where(told.record[low] == record, told.content[low], 0),
-        after=np.where(told.record[high] == record, told.content[high], 0),
-    )
+        write=write, record=record, base=number, low=low, high=high, at=at, before=before, after=after
+    )  # fmt: skip
 
 
 def _linear(lines: Lines, told: Told, base: Base, accepted: Flags) -> Flags:
@@ -214,7 +229,9 @@ def _linear(lines: Lines, told: Told, base: Base, accepted: Flags) -> Flags:
     first[1:] = pair[1:] != pair[:-1]
     held, reached = np.zeros(len(order), np.int64), np.zeros(len(order), np.int64)
     held[1:], reached[1:] = after[:-1], high[:-1]
-    wrong = np.where(first, before != 0, (before != held) | (high <= reached))
+    begin = base.start[lines.base[order]]
+    begun = np.where(told.record[begin] == lines.record[order], told.content[begin], 0)
+    wrong = np.where(first, before != begun, (before != held) | (high <= reached))
     accepted[lines.record[order[wrong]]] = False
     visible = lines.before != lines.after
     counted = np.bincount(lines.record[visible], minlength=many)
@@ -222,7 +239,7 @@ def _linear(lines: Lines, told: Told, base: Base, accepted: Flags) -> Flags:
     complete[lines.record[~single[lines.write]]] = False
     complete &= counted == _visible_changes(told, base, many)
     chosen = np.flatnonzero(visible)  # by record and write, as the lines are
-    commit, record = base.commit[lines.high[chosen]], lines.record[chosen]
+    commit, record = base.commit[lines.at[chosen]], lines.record[chosen]
     back = (commit[1:] < commit[:-1]) & (record[1:] == record[:-1])
     complete[record[1:][back]] = False
     return complete
@@ -234,38 +251,58 @@ def _visible_changes(told: Told, base: Base, many: int) -> Integers:
     return np.bincount(record, minlength=many).astype(np.int64)
 
 
-def _folds(lines: Lines, told: Told, *, shown: ViewRows, run: Columns, links: Chains) -> Flags:
-    """C4 and C5: each row is the fold of what is held; all changes absorbed, so the last is the final one."""
-    result = np.ones(len(links.accepted), dtype=np.bool_)
+def _folds(lines: Lines, told: Told, base: Base, *, shown: ViewRows, run: Columns, links: Chains) -> Flags:
+    """C4: each row is the fold of what is held, the one of a checkpoint of what was there at first."""
     own = run.writes.own["view"] == run.views.index(told.view)
     rank = np.cumsum(own) - 1  # of a write among those of this view
     within = own[links.order]
     order = links.order[within]
-    record, place = run.writes.owner[order], rank[order]
-    shape = shown.shape
-    if not shape.grouped:
-        content = told.shown[place]
-        result &= _one_base_record(lines, len(result))
+    record, place = run.writes.owner[order], len(told.opening) + rank[order]
+    many = len(links.accepted)
+    number = np.flatnonzero(told.record[base.start[:-1]] >= 0)
+    start = base.start[number]
+    owner = told.record[start]  # of what was there at first
+    if not shown.shape.grouped:
+        result = _one_base_record(lines, owner, number, many)
+        result &= _spread(told.opening, told.shown, many) == _spread(owner, told.content[start], many)
         last = np.zeros(len(links.order), dtype=np.int64)
         last[lines.write] = lines.after
-        result[record[content != last[within]]] = False
+        result[record[told.shown[place] != last[within]]] = False
         return result
-    present, fits, *values = (column[place] for column in shown.read())
+    result = np.ones(many, dtype=np.bool_)
+    present, fits, *values = shown.read()
     first = np.searchsorted(record, record)
-    count = _running(lines, told, told.values[0], within, first)
-    result[record[(present == 0) != (count == 0)]] = False
-    for folded, column in zip(told.values[1:], values, strict=True):
-        total = _running(lines, told, folded, within, first)
-        result[record[(present > 0) & (column != total)]] = False
-    result[record[fits == 0]] = False
+    count = np.zeros(0, np.int64)
+    for column, folded in zip((present, *values), told.values, strict=True):
+        begun = np.bincount(owner, weights=folded[start], minlength=many).astype(np.int64)
+        total = _running(lines, told, folded, within, first) + begun[record]
+        opened = _spread(told.opening, column, many)
+        if not len(count):
+            count, some = total, begun > 0
+            result &= (opened > 0) == some
+            result[record[(column[place] == 0) != (count == 0)]] = False
+            continue
+        result &= ~some | (opened == begun)
+        result[record[(count > 0) & (column[place] != total)]] = False
+    result[
+        np.concatenate((told.opening, record))[np.concatenate((fits[: len(told.opening)], fits[place])) == 0]
+    ] = False
     return result
 
 
-def _one_base_record(lines: Lines, many: int) -> Flags:
-    """Say which view records absorbed one base record only."""
+def _spread(owner: Integers, values: Integers, many: int) -> Integers:
+    """Return the first values by whose they are, 0 for others."""
+    found = np.zeros(many, np.int64)
+    found[owner] = values[: len(owner)]
+    return found
+
+
+def _one_base_record(lines: Lines, owner: Integers, number: Integers, many: int) -> Flags:
+    """Say which view records had one base record only, at first and in what they absorbed."""
     low, high = np.full(many, 1 << 62), np.full(many, NONE)
-    np.minimum.at(low, lines.record, lines.base)
-    np.maximum.at(high, lines.record, lines.base)
+    for records, bases in ((lines.record, lines.base), (owner, number)):
+        np.minimum.at(low, records, bases)
+        np.maximum.at(high, records, bases)
     return np.asarray(low >= high, dtype=np.bool_)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from cvs.checker.columns import Chains, side_by_side
 from cvs.checker.contributions import Base, Told
-from cvs.history.columns import Operations
+from cvs.history.operations import Operations
 from cvs.history.packing import NONE, Flags, Integers, ordered
 
 
@@ -24,6 +24,7 @@ class Lines:
     base: Integers
     low: Integers  # places of the versions
     high: Integers
+    at: Integers  # of the first version in between that the record can tell from the one before; else `high`
     before: Integers  # what the record sees of the two
     after: Integers
 
@@ -31,7 +32,7 @@ class Lines:
         """Return the visible changes of some records, each of which has a line of its own."""
         mine = np.flatnonzero((self.before != self.after) & chosen[self.record])
         return Absorbed(
-            record=self.record[mine], returned=base.returned[self.high[mine]], write=self.write[mine]
+            record=self.record[mine], returned=base.returned[self.at[mine]], write=self.write[mine]
         )
 
 
@@ -122,6 +123,24 @@ def visible(told: Told, base: Base) -> tuple[Integers, Integers]:
     return np.concatenate((told.record[entered], told.record[left - 1])), np.concatenate((entered, left))
 
 
+def first_seen(
+    record: Integers, low: Integers, high: Integers, wide: Integers, *, told: Told, base: Base
+) -> Integers:
+    """Return where what lines tell shows first: some of them (`wide`) pass over versions that may show nothing."""
+    at = high.copy()
+    if len(wide):
+        owner, place = visible(told, base)
+        room = len(told.record)
+        known = np.sort(owner * room + place)
+        wanted = record[wide] * room + low[wide]
+        found = (
+            known[np.minimum(np.searchsorted(known, wanted, side="right"), len(known) - 1)]
+            - record[wide] * room
+        )
+        at[wide] = np.where((found > low[wide]) & (found <= high[wide]), found, high[wide])
+    return at
+
+
 def certain(told: Told, record: Integers, place: Integers) -> Flags:
     """Say which changes move a shown column: those show wherever they stand in an order."""
     if not told.grouped:
@@ -142,8 +161,12 @@ def final_of(lines: Lines, told: Told, base: Base, accepted: Flags) -> None:
     own = lines.base[ends]
     final = np.where(owner[own] == lines.record[ends], content[own], 0)
     accepted[lines.record[ends[lines.after[ends] != final]]] = False
-    needed = np.flatnonzero(owner >= 0)
-    accepted[owner[needed[pairs.rank(owner[needed], needed) == NONE]]] = False
+    start = base.start[:-1]
+    for one, other in ((last, start), (start, last)):
+        stays = (told.record[one] == told.record[other]) & (told.content[one] == told.content[other])
+        moved = np.flatnonzero((told.record[one] >= 0) & ~stays)
+        owner = told.record[one[moved]]
+        accepted[owner[pairs.rank(owner, moved) == NONE]] = False
 
 
 def changes_of(lines: Lines, told: Told, base: Base, chosen: Flags) -> Changes:

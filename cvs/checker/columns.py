@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from cvs.checker.replay import UNTOUCHED
-from cvs.history.columns import Operations
 from cvs.history.fields import APPLIED, REJECTED, UNKNOWN
-from cvs.history.packing import NONE, Flags, Integers, ordered, packed
+from cvs.history.operations import Operations
+from cvs.history.packing import NONE, Flags, Integers, Part, ordered, packed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -24,8 +24,11 @@ class Chains:
     stale: Integers  # numbers of writes that make a record wrong for certain: the order is sound, time contradicts it
 
 
-def chains(writes: Operations, many: int) -> Chains:
-    """Accept every view record whose signatures and times agree; leave the others to the exact check."""
+def chains(writes: Operations, many: int, begun: Part | None = None) -> Chains:
+    """Accept every view record whose signatures and times agree; leave the others to the exact check.
+
+    `begun`: owners and signatures of the view records that a checkpoint tells of.
+    """
     accepted = np.ones(many, dtype=np.bool_)
     own, seen = writes.own, writes.own["seen"]
     blind = (writes.outcome == UNKNOWN) | ((writes.outcome == REJECTED) & (seen == NONE))
@@ -37,6 +40,11 @@ def chains(writes: Operations, many: int) -> Chains:
     parent = np.empty_like(new)
     parent[1:] = new[:-1]
     begins = (expected == NONE) | (expected == packed(UNTOUCHED))
+    if begun is not None and len(begun["owner"]):
+        known, signature = np.zeros(many, np.bool_), np.full(many, NONE)
+        known[begun["owner"]], signature[begun["owner"]] = True, begun["signature"]
+        goes_on = (expected == signature[record]) & (new != expected)
+        begins = np.where(known[record], goes_on, begins)
     follows = np.where(first, begins, expected == parent)
     follows &= first | (new != parent)
     accepted[record[~follows]] = False

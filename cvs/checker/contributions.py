@@ -156,7 +156,8 @@ def _numbers(rows: Rows, name: str) -> Integers:
 class Base:
     """Base versions as columns: sorted by record, then version; after them a place for what is no version."""
 
-    start: Integers  # first place of each record's versions; the initial version 0 stands there
+    start: Integers  # first place of each record's versions; the initial version stands there
+    first: Integers  # its number: 0, or what a checkpoint says
     at: Integers  # the place of each update
     unsure: Flags  # by record: the outcome of an update is unknown, so it has no versions here
     called: Integers
@@ -172,7 +173,9 @@ def base_of(run: Columns) -> Base:
     unsure = np.zeros(len(run.bases), np.bool_)
     unsure[record[updates.outcome == UNKNOWN]] = True
     real = np.flatnonzero((updates.outcome == APPLIED) & ~unsure[record])
-    owner, version = record[real], updates.own["version"][real]
+    first = np.zeros(len(run.bases), np.int64)
+    first[run.base["owner"]] = run.base["version"]
+    owner, version = record[real], updates.own["version"][real] - first[record[real]]
     sizes = np.bincount(owner, minlength=len(run.bases)) + 1
     start = np.concatenate(([0], np.cumsum(sizes)))
     if (version < 1).any() or (version >= sizes[owner]).any():
@@ -185,6 +188,7 @@ def base_of(run: Columns) -> Base:
     early = np.full(total + 1, -(1 << 62))
     base = Base(
         start=start,
+        first=first,
         at=at,
         unsure=unsure,
         called=early,
@@ -206,6 +210,7 @@ class Told:
     record: Integers  # by place; NONE: to none
     content: Integers  # number of the contribution; 0: none
     shown: Integers  # of plain rows, by write of the view: the number of what it shows; 0: no row
+    opening: Integers  # view records of which a checkpoint tells the row, as the first of what the view shows
     values: list[Integers]  # the row count, then each name's number, by place
     stranger: Flags  # by place: contributes to a view record that nobody ever wrote
     strangers: Integers  # view records that nobody ever wrote and something contributes to, or may
@@ -215,15 +220,15 @@ class Told:
 def told_of(rows: BaseRows, view: ViewRows, *, run: Columns, base: Base, written: Flags) -> Told:
     """Bring what was read of the base rows to the places of their versions."""
     total = len(base.called)
-    mine = np.zeros(len(base.at), np.bool_)
-    if rows.shape.table in run.tables:
-        mine = run.updates.own["table"] == run.tables.index(rows.shape.table)
-    own = base.at[mine]
+    table = run.tables.index(rows.shape.table) if rows.shape.table in run.tables else NONE
+    mine, begun = run.updates.own["table"] == table, run.base["owner"][run.base["table"] == table]
+    own = np.concatenate((base.start[begun], base.at[mine]))
+    number = np.concatenate((begun, run.updates.owner[mine]))
     owner, *values = rows.read()
     record = np.full(total, NONE)
     record[own] = owner
     record[-1] = NONE
-    unsure = np.unique(owner[(owner >= 0) & base.unsure[run.updates.owner[mine]]])
+    unsure = np.unique(owner[(owner >= 0) & base.unsure[number]])
     stranger = (record >= 0) & ~written[record]
     columns = []
     for column in ((owner >= 0).astype(np.int64), *values):
@@ -235,10 +240,12 @@ def told_of(rows: BaseRows, view: ViewRows, *, run: Columns, base: Base, written
         present, fits, *seen = view.read()
         both = _contents([np.concatenate(pair) for pair in zip(columns, (present, *seen), strict=True)])
         content, shown = both[:total], np.where(present > fits, NOT_WHOLE, both[total:])
+    code = run.views.index(rows.view) if rows.view in run.views else NONE
     strangers = np.unique(np.concatenate((record[stranger], unsure[~written[unsure]])))
     record[stranger] = NONE
     return Told(
         view=rows.view, grouped=rows.shape.grouped, record=record, content=content, shown=shown, values=columns,
+        opening=run.shown["owner"][run.shown["view"] == code],
         stranger=stranger, strangers=strangers, unsure=unsure,
     )  # fmt: skip
 

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from cvs.checker.bulk import Accepted, Bulk, accept
-from cvs.checker.changes import Short, Stale
+from cvs.checker.changes import Stale
 from cvs.checker.classify import Judgement, Meanings, judge
 from cvs.checker.replay import Key, Run, ViewRun, replay
 from cvs.checker.verdict import Finding, Verdict, Witness
 from cvs.checker.wholes import Snapshots, WholeView
-from cvs.history.columns import ENDLESS, Columns, Operations
+from cvs.history.columns import Columns
+from cvs.history.operations import ENDLESS, Operations
 
 Events = Callable[[list[int]], Iterable[Any]]
 """Reads the events of these numbers again, which are in order."""
@@ -48,7 +49,7 @@ def judge_large(
     judgement = _rest(events, meanings, accepted, columns, written=bulk.written, budget=budget)
     judgement.run = _header(columns)
     for view, count in Counter(view for view, _ in accepted.names).items():
-        judgement.findings += _of_records(view, count, accepted.short.get(view), columns)
+        judgement.findings += _of_records(view, count, accepted, columns)
     view, key = accepted.names[0]
     judgement.findings.append(_staleness(view, accepted.stale, key=key))
     for name in judgement.run.views:
@@ -58,12 +59,13 @@ def judge_large(
     return judgement
 
 
-def _of_records(view: str, count: int, short: Short | None, columns: Columns) -> list[Finding]:
+def _of_records(view: str, count: int, accepted: Accepted, columns: Columns) -> list[Finding]:
     """Say of how many view records what is proved; of those refuted the first is named."""
+    short, still = accepted.short.get(view), accepted.still.get(view, 0)
     refuted = short.many if short else 0
     findings = []
     for name in PROVED:
-        holds = count - refuted if name in COMPLETE else count
+        holds = count - (refuted if name in COMPLETE else still if name == "certificates" else 0)
         if holds:
             findings.append(
                 Finding(property=name, verdict=Verdict.HOLDS, view=view, tier="lineage", count=holds)
@@ -153,7 +155,9 @@ def _rest(
     bases = [name in accepted.base_of_others for name in columns.bases]
     numbers += _numbers(columns.updates, bases)
     told = columns.received["number"][np.array(bases, np.bool_)[columns.received["owner"]]]
-    numbers = sorted((*numbers, *told.tolist(), *columns.commits["number"].tolist()))
+    numbers = sorted(
+        (*numbers, *told.tolist(), *columns.commits["number"].tolist(), *columns.begun["number"].tolist())
+    )
     run = replay([*columns.headers, *events(numbers)], [*([0] * len(columns.headers)), *numbers])
     run.rest, run.has_base_log = columns.last_time, True
     run.written.update(

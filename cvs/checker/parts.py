@@ -22,8 +22,9 @@ from cvs.checker.verdict import LEVELS, Finding, Verdict, Witness, worst
 from cvs.errors import AssumptionError, HistoryError
 from cvs.history import events as ev
 from cvs.history.carried import Arrow, Headers, events_of, gather, whole_of
-from cvs.history.columns import ENDLESS, Gathered, Reader
+from cvs.history.columns import Gathered, Reader
 from cvs.history.merge import plain
+from cvs.history.operations import ENDLESS
 from cvs.history.packing import NONE, Integers, NotColumnarError
 from cvs.history.router import number_of
 from cvs.history.rows import Compute, Rows

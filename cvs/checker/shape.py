@@ -86,17 +86,29 @@ class Shape:
 
 def shape_of(view: ViewDefinition, tables: Mapping[str, BaseTable]) -> Shape | None:
     """Recognize a view, or leave it to the exact judge."""
-    relation, names = view.relation, {name: name for name in view.key}
+    relation, above = view.relation, list[Expression]()
+    while isinstance(relation, Select):
+        above.append(relation.predicate)
+        relation = relation.source
     outputs: dict[str, str] | None = None
     if isinstance(relation, Project) and isinstance(relation.source, Aggregate):
-        if not all(isinstance(c.expression, Column) for c in relation.columns):
-            return None
-        outputs = {c.name: c.expression.name for c in relation.columns if isinstance(c.expression, Column)}
-        names = {name: outputs.get(name, "") for name in view.key}
+        folded = {a.name for a in relation.source.aggregates}
+        outputs = {c.name: _column_of(c.expression, folded) for c in relation.columns}
         relation = relation.source
     if isinstance(relation, Aggregate):
-        return _grouped(view, relation, outputs, names)
-    return _plain_rows(view, relation, tables)
+        return _grouped(view, relation, outputs, above)
+    return _plain_rows(view, view.relation, tables)
+
+
+def _column_of(expression: Expression, folded: set[str]) -> str:
+    """Return the column that is shown; a fold may stand there as a bigint, which whole numbers of ordinary size are."""
+    if isinstance(expression, Column):
+        return expression.name
+    if isinstance(expression, Call) and expression.function == "cast_bigint":
+        (inner,) = expression.arguments
+        if isinstance(inner, Column) and inner.name in folded:
+            return inner.name
+    return ""
 
 
 def _plain_rows(view: ViewDefinition, relation: Relation, tables: Mapping[str, BaseTable]) -> Shape | None:
@@ -114,8 +126,10 @@ def _plain_rows(view: ViewDefinition, relation: Relation, tables: Mapping[str, B
 
 
 def _grouped(
-    view: ViewDefinition, relation: Aggregate, outputs: dict[str, str] | None, names: dict[str, str]
+    view: ViewDefinition, relation: Aggregate, outputs: dict[str, str] | None, above: list[Expression]
 ) -> Shape | None:
+    """Recognize sums and counts; what is asked of groups `above` them is asked of their rows, if of their keys only."""
+    names = {name: name if outputs is None else outputs.get(name, "") for name in view.key}
     resolved = _resolved(relation.source, {})
     groups = {named.name: named.expression for named in relation.group}
     if resolved is None or not groups or set(names.values()) != set(groups) or len(names) != len(groups):
@@ -126,6 +140,10 @@ def _grouped(
     folded = [(out, by_name[inner]) for out, inner in shown.items() if inner in by_name]
     if len(folded) + len(groups) != len(shown) or not set(shown) >= set(view.key):
         return None
+    of_group = {out: groups[inner] for out, inner in shown.items() if inner in groups}
+    if not all(set(columns_of(predicate)) <= of_group.keys() for predicate in above):
+        return None
+    keeps = [*keeps, *(_keep(_through(_through(predicate, of_group), columns)) for predicate in above)]
     kinds = (AggregateFunction.COUNT, AggregateFunction.SUM)
     if any(a.distinct or a.function not in kinds for _, a in folded):
         return None

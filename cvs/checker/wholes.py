@@ -12,7 +12,8 @@ import numpy as np
 from cvs.checker.changes import Lines, Stale, certain, visible
 from cvs.checker.columns import Chains
 from cvs.checker.contributions import Base, Told
-from cvs.history.columns import Columns, Operations
+from cvs.history.columns import Columns
+from cvs.history.operations import Operations
 from cvs.history.packing import NONE, Integers, epoch_of, ordered
 
 Window = tuple[int, int]
@@ -26,7 +27,7 @@ class WholeView:
     complete: bool = False  # all its records are
     in_recorded_order: bool = False
     torn: list[Window] = field(default_factory=list)  # one base record in two view records
-    lacking: list[Window] = field(default_factory=list)  # ... in none, as before it first was in one
+    lacking: list[Window] = field(default_factory=list)  # ... in none, as it is in another version
     unsure: bool = False  # whether it was torn is not known
 
     @property
@@ -40,7 +41,7 @@ def whole_view(
 ) -> WholeView:
     """Find the base updates that two view records absorbed at two moments."""
     mine = np.flatnonzero(lines.before != lines.after)
-    write, high = links.order[lines.write[mine]], lines.high[mine]
+    write, high = links.order[lines.write[mine]], lines.at[mine]
     moment = writes.returned[write]
     commits = base.commit[high[ordered(moment)]]
     whole = WholeView(complete=complete, in_recorded_order=bool((commits[1:] >= commits[:-1]).all()))
@@ -48,17 +49,19 @@ def whole_view(
     sort = ordered(high)
     if (high[sort][1:] == high[sort][:-1]).any():
         sort = np.lexsort((moment, high))
-    absent = np.cumsum(told.record < 0)
-    start = base.start[:-1][lines.base[mine]]
+    absent = np.concatenate(
+        ([0], np.cumsum(told.record < 0))
+    )  # versions that touch nothing, before each place
+    start, end = base.start[lines.base[mine]], base.start[lines.base[mine] + 1]
     for place in np.flatnonzero(high[sort][1:] == high[sort][:-1]).tolist():
         first, second = sort[place], sort[place + 1]
         if writes.called[write[second]] <= moment[first]:
             whole.unsure = True  # both at once
             continue
         window = int(writes.number[write[second]]), int(moment[second] - moment[first])
-        if lines.after[mine[first]]:
+        if lines.after[mine[first]] or absent[end[first]] == absent[start[first]]:
             whole.torn.append(window)
-        elif complete or absent[high[first]] == absent[start[first]]:
+        elif complete or absent[high[first] + 1] == absent[start[first] + 1]:
             whole.lacking.append(window)
         else:
             whole.unsure = True  # a version that touches nothing may explain it
@@ -140,7 +143,8 @@ def _commits(run: Columns, base: Base) -> _Commits | None:
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     by_rank = ordered(rank[taken["commit"]])
-    number, low, high = (taken[name][by_rank] for name in ("base", "low", "high"))
+    number = taken["base"][by_rank]
+    low, high = (taken[name][by_rank] - base.first[number] for name in ("low", "high"))
     if (low < 0).any() or (high <= low).any() or (high >= np.diff(base.start)[number]).any():
         return None
     by_base = ordered(number)

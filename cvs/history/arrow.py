@@ -10,7 +10,7 @@ from cvs.errors import HistoryError
 from cvs.history import events as ev
 from cvs.history.columned import Columned, Memory
 from cvs.history.columns import Gathered
-from cvs.history.fields import Names, Numbering, Owners
+from cvs.history.fields import EventFields, Fields, Names, Numbering, Owners
 from cvs.history.forms import Group, Scanned
 from cvs.history.packing import NONE, Flags, Integers, packed_parts
 from cvs.history.parquet import SCALARS, Arrow, events_of_rows
@@ -25,6 +25,7 @@ _OF_KIND: dict[type, tuple[str, ...]] = {
     ev.TestAndSetReturned: ("operation", "outcome", "returned"),
     ev.ViewReadReturned: ("operation",),
     ev.UpdateReceived: ("table", "key"),
+    ev.Checkpoint: ("base", "views"),
     ev.EpochCommitted: ("pipeline", "incarnation", "epoch", "absorbed"),
 }
 _OF_HEADERS = ("run", "views", "tables", "settings", "format", "clock_error")
@@ -119,7 +120,7 @@ def gather(gathered: Gathered, batches: Iterable[Arrow]) -> None:
     for batch in batches:
         whole = ArrowFields(batch, batch.num_rows, memory)
         codes = whole.named("event", tags)
-        kinds = []
+        kinds: list[tuple[Any, Integers, Fields]] = []
         for tag, at in sorted(Owners(codes, tags).parts(), key=lambda part: int(part[1][0])):
             kind = _KINDS.get(tag)
             if kind is None:
@@ -127,6 +128,10 @@ def gather(gathered: Gathered, batches: Iterable[Arrow]) -> None:
             if kind is ev.RunStarted:
                 headers = events_of_rows(_chosen(batch, batch.schema.names, at, batch.num_rows))
                 gathered.headers += [event for event in headers if isinstance(event, ev.RunStarted)]
+            if kind is ev.Checkpoint:
+                begun = events_of_rows(_chosen(batch, batch.schema.names, at, batch.num_rows))
+                kinds.append((kind, at, EventFields(list(begun))))
+                continue
             part = _chosen(batch, list(_OF_KIND.get(kind, ())), at, batch.num_rows)
             kinds.append((kind, at, ArrowFields(part, len(at), memory)))
         gathered.add(whole, kinds)

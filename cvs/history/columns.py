@@ -12,16 +12,12 @@ from typing import Any
 import numpy as np
 
 from cvs.history import events as ev
-from cvs.history.fields import UNKNOWN, EventFields, Fields, Name, Names, Numbering, Outcomes, Owners
-from cvs.history.packing import NONE, Integers, NotColumnarError, Part, epochs_packed, fill
-from cvs.history.rows import Rows
-
-ENDLESS = 1 << 62
-"""When an operation returned that nobody heard of again."""
+from cvs.history.fields import EventFields, Fields, Name, Names, Numbering, Outcomes, Owners
+from cvs.history.operations import Operations, joined
+from cvs.history.packing import Integers, Part, epochs_packed, fill, packed_column
+from cvs.history.rows import Objects, Rows
 
 BLOCK = 1 << 20  # bytes decoded at once: small enough for the objects to stay in the processor's cache
-
-_SPARSE_MOST, _SPARSE_LEAST = 16, 1 << 20  # how many numbers of operations may be unused
 
 
 class Reader:
@@ -41,21 +37,16 @@ class Readers:
     views: Mapping[str, Reader] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operations:
-    """Calls with what came of them, one position a call; times are widened by the clocks' errors."""
-
-    owner: Integers  # number of the base record, or of the view record
-    called: Integers
-    returned: Integers  # ENDLESS if unknown
-    outcome: Integers  # position in OUTCOMES
-    number: Integers  # of the event of the call, from 1
-    answered: Integers  # ... of the return, or ENDLESS
-    own: Part  # what only this kind has
-
-
 class Taken:
     """Certificate lines of commits."""
+
+
+class Based:
+    """Base records of a checkpoint."""
+
+
+class Shown:
+    """View records of a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +67,9 @@ class Columns:
     received: Part  # number and owner: who was handed an update, which so did happen
     commits: Part  # number, time, epoch (as signatures are packed, without their chunks), pipeline
     taken: Part  # commit (its place in `commits`), base, low, high: what each epoch took in
+    begun: Part  # number: of the checkpoint that it begins with, if it does
+    base: Part  # ... base records: owner, table, version
+    shown: Part  # ... view records: owner, view, signature
     events: int
     first_time: int
     last_time: int
@@ -129,6 +123,9 @@ class Gathered:
             self.kinds[tag] = self.kinds.get(tag, 0) + len(at)
             if kind is ev.Quiescent:
                 self.put(kind, number=at + (self.events + 1))
+            if kind is ev.Checkpoint and isinstance(fields, EventFields) and self._begins():
+                self._checkpoint(fields.events[0])
+                self.put(kind, number=at[:1] + (self.events + 1))
             if kind is ev.EpochCommitted:
                 own = self._commits(fields)
                 self.put(kind, **own, number=at + (self.events + 1), time=times[at], process=who[at])
@@ -180,6 +177,25 @@ class Gathered:
         signatures = {"expected": fields.signatures("expected"), "new": fields.signatures("new")}
         return {"owner": owner, "view": views.codes, **signatures}
 
+    def _begins(self) -> bool:
+        """Say whether nothing was done yet: a later checkpoint is no beginning, and not taken."""
+        return ev.Checkpoint.__name__ not in self.parts and not any(map(self.kinds.get, _LATER))
+
+    def _checkpoint(self, begun: ev.Checkpoint) -> None:
+        """Take the base rows and view rows that a history begins with, before all others."""
+        for table, lines in _by_name(begun.base):
+            for reader in self.readers.tables.get(table, ()):
+                reader.take(Objects([line[3] for line in lines]), None)
+            owner = fill((self.bases.number(table, line[1]) for line in lines), len(lines))
+            code = np.full(len(lines), self.tables[table])
+            self.put(Based, owner=owner, table=code, version=fill((line[2] for line in lines), len(lines)))
+        for view, lines in _by_name(begun.views):
+            owner = fill((self.readers.records.number(view, line[1]) for line in lines), len(lines))
+            if view in self.readers.views:
+                self.readers.views[view].take(Objects([line[3] for line in lines]), owner)
+            code = np.full(len(lines), self.views[view])
+            self.put(Shown, owner=owner, view=code, signature=packed_column([line[2] for line in lines]))
+
     def _commits(self, fields: Fields) -> Part:
         counts, lines = fields.absorbed()
         self.put(
@@ -206,24 +222,25 @@ class Gathered:
         received = self.together(ev.UpdateReceived, "number", "owner")
         rests = self.together(ev.Quiescent, "number")["number"]
         commits = self.together(ev.EpochCommitted, "number", "time", "process", "epoch", "pipeline")
+        begun = self.together(ev.Checkpoint, "number")
         if order is not None:
             rests = order[rests]
-            for part in (received, commits):
+            for part in (received, commits, begun):
                 part["number"] = order[part["number"]]
         widths = fill((errors.get(name, 0) for name in self.processes), len(self.processes))
         commits["time"] += widths[commits["process"]]
 
-        def joined(kinds: tuple[type, type], *own: str) -> Operations:
+        def of(kinds: tuple[type, type], *own: str) -> Operations:
             calls, answers = (self.together(kind, *_FIELDS[kind]) for kind in kinds)
-            return _joined(calls, answers, widths, order, own)
+            return joined(calls, answers, widths, order, own)
 
         return Columns(
             headers=tuple(self.headers),
             processes=tuple(self.processes),
             records=tuple(self.readers.records.known),
             bases=tuple(self.bases.known),
-            updates=joined(_UPDATES, "version", "table"),
-            writes=joined(_WRITES, "expected", "new", "view"),
+            updates=of(_UPDATES, "version", "table"),
+            writes=of(_WRITES, "expected", "new", "view"),
             lines=self.together(ev.Absorbed, "write", "base", "low", "high"),
             tables=tuple(self.tables),
             views=tuple(self.views),
@@ -232,6 +249,9 @@ class Gathered:
             received=received,
             commits=commits,
             taken=self.together(Taken, "commit", "base", "low", "high"),
+            begun=begun,
+            base=self.together(Based, "owner", "table", "version"),
+            shown=self.together(Shown, "owner", "view", "signature"),
             events=self.events,
             first_time=self.first_time or 0,
             last_time=self.last_time,
@@ -288,6 +308,7 @@ _SMALL = {
     "low",
     "high",
 }
+_LATER = ("base_update_called", "test_and_set_called", "view_read_called")
 _COMMON = ("number", "process", "operation", "time")
 _UPDATES = (ev.BaseUpdateCalled, ev.BaseUpdateReturned)
 _WRITES = (ev.TestAndSetCalled, ev.TestAndSetReturned)
@@ -299,70 +320,17 @@ _FIELDS: dict[type, tuple[str, ...]] = {
 }
 
 
+def _by_name(lines: Iterable[Any]) -> Iterable[tuple[str, list[Any]]]:
+    found: dict[str, list[Any]] = {}
+    for line in lines:
+        found.setdefault(line[0], []).append(line)
+    return found.items()
+
+
 def _small(column: Integers) -> Any:
     """Return a column in half its room, if it fits."""
     fits = not len(column) or (int(column.min()) >= -(1 << 31) and int(column.max()) < 1 << 31)
     return column.astype(np.int32) if fits else column
-
-
-def _joined(
-    calls: Part, answers: Part, errors: Integers, order: Integers | None, own: tuple[str, ...]
-) -> Operations:
-    """Find the return of each call by (process, operation)."""
-    place = _answer_of(calls, answers)
-    outcome = np.append(answers["outcome"], UNKNOWN)[place]
-    widened = answers["time"] + errors[answers["process"]]
-    number, answered = calls["number"], np.append(answers["number"], 0)[place]
-    if order is not None:
-        number, answered = order[number], order[answered]
-    part = {name: calls[name] for name in own}
-    if "seen" in answers:
-        part["seen"] = np.append(answers["seen"], NONE)[place]
-    return Operations(
-        owner=calls["owner"],
-        called=calls["time"] - errors[calls["process"]],
-        returned=np.where(outcome == UNKNOWN, ENDLESS, np.append(widened, ENDLESS)[place]),
-        outcome=outcome,
-        number=number,
-        answered=np.where(place < 0, ENDLESS, answered),
-        own=part,
-    )
-
-
-def _answer_of(calls: Part, answers: Part) -> Integers:
-    """Return the place of each call's return, or NONE: by a table with a place for every operation there may be."""
-    mine, theirs = _operations(calls, answers)
-    kind: Any = np.int32 if max(len(mine), len(theirs)) < 1 << 31 else np.int64
-    every, answered = np.arange(len(mine), dtype=kind), np.arange(len(theirs), dtype=kind)
-    table: Any = np.full(int(max(mine.max(initial=0), theirs.max(initial=0))) + 1, NONE, dtype=kind)
-    place: Integers = np.full(len(mine), NONE, dtype=kind)
-    table[mine] = every
-    called = table[theirs]
-    good = bool((table[mine] == every).all() and (called >= 0).all())
-    if good:
-        place[called] = answered
-    if not good or (place[called] != answered).any():
-        raise NotColumnarError("returns without calls, or operations that stand there twice")
-    return place
-
-
-def _operations(calls: Part, answers: Part) -> tuple[Integers, Integers]:
-    """Return numbers from 0 for the pairs of process and operation, few of them unused."""
-    process = np.concatenate((calls["process"], answers["process"]))
-    operation = np.concatenate((calls["operation"], answers["operation"]))
-    if (np.abs(operation) >= ENDLESS >> 1).any():
-        raise NotColumnarError("operations have numbers that are too large")
-    many = int(process.max(initial=0)) + 1
-    low, high = np.full(many, ENDLESS), np.full(many, -ENDLESS)
-    np.minimum.at(low, process, operation)
-    np.maximum.at(high, process, operation)
-    sizes = np.where(low <= high, high - low + 1, 0)
-    if sizes.sum(dtype=np.float64) > _SPARSE_MOST * len(operation) + _SPARSE_LEAST:
-        known, rank = np.unique(operation, return_inverse=True)
-        _, whole = np.unique(process * len(known) + rank, return_inverse=True)
-    else:
-        whole = (np.cumsum(sizes) - sizes - low)[process] + operation
-    return whole[: len(calls["process"])], whole[len(calls["process"]) :]
 
 
 def blocks_of(data: bytes) -> Iterator[bytes]:

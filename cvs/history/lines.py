@@ -138,6 +138,8 @@ class _Lines:
             if known is None:
                 return False
             kinds.setdefault(known[0], []).append((known[1], lines))
+        if ev.Checkpoint in kinds:
+            return False
         certified = [*kinds.get(ev.TestAndSetCalled, ()), *kinds.get(ev.EpochCommitted, ())]
         items = sum(
             len(node.members["absorbed"].items) for node, _ in certified if "absorbed" in node.members

@@ -8,8 +8,8 @@ from cvs.checker.columns import chains
 from cvs.checker.replay import ENDLESS, Attempt, ViewRecord
 from cvs.checker.signatures import check_record
 from cvs.checker.verdict import Verdict
-from cvs.history.columns import Operations
 from cvs.history.fields import OUTCOMES
+from cvs.history.operations import Operations
 from cvs.history.packing import fill, packed_column
 from cvs.model.outcome import OutcomeKind
 

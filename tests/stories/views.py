@@ -63,6 +63,28 @@ VIEWS = {
         relation=SetOperation(kind="intersect", all=False, left=_values(R), right=_values(S)),
         key=("x",),
     ),
+    "planned": ViewDefinition(  # as the planner writes a sum by group
+        name="v",
+        relation=Select(
+            source=Project(
+                source=Aggregate(
+                    source=R,
+                    group=(Named(name="group", expression=Call("cast_bigint", (Column("r.x"),))),),
+                    aggregates=(
+                        AggregateColumn(
+                            name="folded", function=AggregateFunction.SUM, argument=Column("r.y")
+                        ),
+                    ),
+                ),
+                columns=(
+                    Named(name="x", expression=Column("group")),
+                    Named(name="sum", expression=Call("cast_bigint", (Column("folded"),))),
+                ),
+            ),
+            predicate=Call("is_not_null", (Column("x"),)),
+        ),
+        key=("x",),
+    ),
     "total": ViewDefinition(
         name="v",
         relation=Aggregate(
