@@ -269,12 +269,13 @@ class Base:
 
     def shown(self, view: DeclaredView) -> list[dict]:
         """Return DuckDB's rows of a view that a table can hold: no null in the key, no empty partition key."""
+        return [row for row in self.answer(view.sql) if self.held(view, row)]
+
+    @staticmethod
+    def held(view: DeclaredView, row: dict) -> bool:
+        """Say whether a table can hold a row."""
         (first, *more) = view.key.partition
-        return [
-            row
-            for row in self.answer(view.sql)
-            if all(row.get(k, 0) is not None for k in view.key.columns) and (more or row.get(first) != "")
-        ]
+        return all(row.get(k, 0) is not None for k in view.key.columns) and bool(more or row.get(first) != "")
 
     def answer(self, sql: str) -> list[dict]:
         """Run a query in DuckDB over the rows as they are."""
