@@ -33,6 +33,8 @@ def command(view: str | None, settings_file: str | None, wait_s: float, as_json:
         reports = []
         for one in wanted:
             if views.building(one):
+                time.sleep(wait_s)  # a newer incarnation may just be taking over
+            if views.building(one):
                 raise StoreError(
                     "the view is being built: its rows cannot be compared yet",
                     where=one.name,
