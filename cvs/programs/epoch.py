@@ -58,17 +58,13 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
         ""  # hash of what rows of state mean: whoever reads them otherwise may not go on; empty: not known
     )
     version: str = ""  # of the cvs that pinned it, for messages
-    begun: int = (
-        0  # microseconds: where the build's changes begin; what was truncated earlier, its scan did not see
-    )
+    begun: int = 0  # microseconds: where the build's changes begin; its scan saw no row truncated earlier
     build: str = ""  # the stream of the feed that carries what was in the base tables before
     stopped: dict[str, str] = {}  # base table -> why its changes no longer count (truncated, dropped, a gap)
     quarantine: tuple[str, ...] = ()
     views: dict[str, str] = {}  # view -> building, publishing, live, broken, paused; not named: live
     lifted: dict[str, int] = {}  # view -> what the write times of its rows begin at, beside the epoch
-    tables: dict[
-        str, str
-    ] = {}  # base table -> id of the one the build began with; not named: whichever has its name
+    tables: dict[str, str] = {}  # base table -> id of the one a build began with; not named: any of that name
     keeps: dict[str, int] = {}  # base table -> seconds DELTA remembers what is gone; not named: for good
     settled: int = 0  # no driver is left that may send anything for this epoch, or for an older one
     settling: tuple[int, int] = (0, 0)  # an epoch, and a second of drivers' clocks at which it was committed

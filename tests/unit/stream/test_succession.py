@@ -133,6 +133,18 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return world
 
 
+def live(world: World) -> Pipeline:
+    """Return a pipeline that shows the one order it was built from."""
+    pipeline = world.pipeline(BY_CITY, 1)
+    pipeline.step()
+    world.beat()
+    pipeline.step()
+    world.scan(f"{PREFIX}1", {1: ("Graz", 5)}, at=1, done=True)
+    pipeline.drain(seconds=1e9)
+    assert world.door.showing("shop.by_city") == {("Graz",): ("Graz", 5)}
+    return pipeline
+
+
 def test_a_view_is_shown_when_all_of_its_base_is_in(world: World) -> None:
     """Captured and scanned rows meet in any order; nothing is shown, and no moment claimed, before the scan is done."""
     pipeline = world.pipeline(BY_CITY, 1)
@@ -183,12 +195,7 @@ def test_a_halted_pipeline_finishes_what_is_pinned_and_begins_nothing(world: Wor
 
 def test_a_new_incarnation_takes_over_when_it_is_built(world: World) -> None:
     """The old one goes on until then; epochs and with them write times only increase; the old is no more."""
-    old = world.pipeline(BY_CITY, 1)
-    old.step()
-    world.beat()
-    old.step()
-    world.scan(f"{PREFIX}1", {1: ("Graz", 5)}, at=1, done=True)
-    old.drain(seconds=1e9)
+    old = live(world)
     told: list[str] = []
     new = world.pipeline(BY_CITY + COPY, 2)
     both = Succession(newest=new, older=old, say=told.append, serving=lambda: told.append("serving"))
@@ -250,12 +257,7 @@ def test_a_row_that_cannot_be_read_or_shown_is_set_apart(
 
 def test_what_truncation_breaks_is_said_and_nothing_else_stops(world: World) -> None:
     """The views of the table keep their rows and follow no more; the reason is in the pin after it."""
-    pipeline = world.pipeline(BY_CITY, 1)
-    pipeline.step()
-    world.beat()
-    pipeline.step()
-    world.scan(f"{PREFIX}1", {1: ("Graz", 5)}, at=1, done=True)
-    pipeline.drain(seconds=1e9)
+    pipeline = live(world)
     gone = Change(Kind.TRUNCATION, world.reference)
     world.feed.append("node", [gone], source=Source(), clock=world.time)
     world.write(2, "Linz", 7)
@@ -268,28 +270,11 @@ def test_what_truncation_breaks_is_said_and_nothing_else_stops(world: World) -> 
 
 def pinned(world: World) -> Pipeline:
     """Return a pipeline that serves and was left in the middle of an epoch."""
-    pipeline = world.pipeline(BY_CITY, 1)
-    pipeline.step()
-    world.beat()
-    pipeline.step()
-    world.scan(f"{PREFIX}1", {1: ("Graz", 5)}, at=1, done=True)
-    pipeline.drain(seconds=1e9)
+    pipeline = live(world)
     world.write(2, "Linz", 7)
     following = pipeline.next_pin(pipeline.control.pin) if pipeline.control else None
     assert following is not None
     pipeline.control = drive(pin_next(pipeline.control, following), pipeline.door)  # type: ignore[arg-type]
-    return pipeline
-
-
-def live(world: World) -> Pipeline:
-    """Return a pipeline that shows the one order it was built from."""
-    pipeline = world.pipeline(BY_CITY, 1)
-    pipeline.step()
-    world.beat()
-    pipeline.step()
-    world.scan(f"{PREFIX}1", {1: ("Graz", 5)}, at=1, done=True)
-    pipeline.drain(seconds=1e9)
-    assert world.door.showing("shop.by_city") == {("Graz",): ("Graz", 5)}
     return pipeline
 
 
