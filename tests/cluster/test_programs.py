@@ -155,14 +155,22 @@ def drawn(seed: int) -> tuple[Contention, tuple[str, ...]]:
 def test_three_nodes_with_faults_reach_the_predicted_level(
     cassandra_cluster: EmbeddedCluster, seed: int, tmp_path: Path
 ) -> None:
-    """Eight managers, most of them impatient, while nodes are killed, frozen and cut off: still every state."""
+    """Eight managers, most of them impatient, while nodes are killed, frozen and cut off: still every state.
+
+    Faults that met no request of theirs show nothing: then others are drawn.
+    """
     cluster = cassandra_cluster
-    plan, faults = drawn(seed)
     address = ClusterAddress(contact_points=cluster.contact_points, port=cluster.native_port)
-    act = partial(disturb, cluster, faults, Random(seed))
-    with keyspace(address, f"contended_on_three_{seed}", replicas=3) as name:
-        finished = contended(address, name, plan, tmp_path, disturb=act)
-    document = judged(plan, finished, tmp_path)
-    assert document["exit_code"] == 0, document
-    assert finished.entries == plan.updates
-    assert sum(counts.unknown for counts in finished.counts) > 0, "the faults did not bite"
+    for drawing in (seed, seed + 1_000, seed + 2_000):
+        plan, faults = drawn(drawing)
+        folder = tmp_path / str(drawing)
+        folder.mkdir()
+        act = partial(disturb, cluster, faults, Random(drawing))
+        with keyspace(address, f"contended_on_three_{drawing}", replicas=3) as name:
+            finished = contended(address, name, plan, folder, disturb=act)
+        document = judged(plan, finished, folder)
+        assert document["exit_code"] == 0, document
+        assert finished.entries == plan.updates
+        if any(counts.unknown for counts in finished.counts):
+            return
+    raise AssertionError("the faults did not bite")
