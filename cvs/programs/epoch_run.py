@@ -14,7 +14,7 @@ from cvs.errors import CvsError
 from cvs.model.stages import Plan
 from cvs.programs.delta import Doubt, Inside, Visible, no_ranges
 from cvs.programs.epoch import LIVE, Pin
-from cvs.programs.stage_bag import Bag, Changes, Unnamed
+from cvs.programs.stage_bag import Bag, Changes, Unpacked
 from cvs.programs.stage_bucket import ALL_RULES, Rules, State, run_bucket, together
 from cvs.programs.stage_codec import Values, bucket_of
 from cvs.programs.stage_delta import (
@@ -298,15 +298,15 @@ def without_claim(program: Program) -> Generator[list[Any], list[Any], dict[str,
     return found
 
 
-def base_bag(moves: Iterable[BaseMove]) -> Unnamed:
+def base_bag(moves: Iterable[BaseMove]) -> Unpacked:
     """Return the moves of base rows as changes."""
-    pairs = []
+    pairs: Unpacked = []
     for move in moves:
         if move.before is not None:
             pairs.append((move.before, -1))
         if move.now is not None:
             pairs.append((move.now, 1))
-    return Unnamed(pairs)
+    return pairs
 
 
 def zone_step(

@@ -34,8 +34,8 @@ class Bag:
             entries[name] = (row, count)
 
     def extend(self, other: "Changes") -> None:
-        """Add all of another bag."""
-        if isinstance(other, Unnamed):
+        """Add all of another bag, or of changes that are not packed yet."""
+        if not isinstance(other, Bag):
             for row, count in other:
                 self.add(row, count)
             return
@@ -70,19 +70,6 @@ class Bag:
         return f"Bag({list(self)!r})"
 
 
-class Unnamed:
-    """Changes of a base table, not packed: most go over no edge; what does is another row, packed where it arrives."""
-
-    __slots__ = ("pairs",)
-
-    def __init__(self, pairs: list[tuple[Values, int]]) -> None:
-        self.pairs = pairs
-
-    def __iter__(self) -> Iterator[tuple[Values, int]]:
-        return iter(self.pairs)
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-
-Changes = Bag | Unnamed
+Unpacked = list[tuple[Values, int]]
+"""Changes of a base table: most go over no edge; what does is another row, packed where it arrives."""
+Changes = Bag | Unpacked

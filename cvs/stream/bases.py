@@ -133,10 +133,9 @@ def delta_input(
     return found, stopped
 
 
-def made_anew(identities: Mapping[str, str], definitions: Mapping[str, TableDefinition]) -> dict[str, str]:
-    """Return which tables are not those that were built from, though they have their names, and why that stops."""
-    now = {name: definitions[name].id for name in identities.keys() & definitions.keys()}
-    return {name: MADE_ANEW for name, id_ in now.items() if id_ != identities[name]}
+def made_anew(built: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """Return which tables have another id than those that were built from, and why that stops them."""
+    return {name: MADE_ANEW for name, id_ in built.items() if now.get(name, id_) != id_}
 
 
 def _gone(definition: TableDefinition, read: Iterable[str]) -> dict[str, str]:

@@ -16,9 +16,8 @@ from msgspec import structs
 from cvs.capture.feed import Head
 from cvs.model.expressions import columns_of
 from cvs.model.stages import AggregateStage, Edge, JoinStage, Plan, Stage, inputs
+from cvs.programs.delta import MICROSECONDS
 from cvs.programs.epoch import BROKEN, BUILDING, LIVE, PAUSED, PUBLISHING, Pin, next_pin
-
-MICROSECONDS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

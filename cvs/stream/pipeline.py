@@ -238,6 +238,7 @@ class Pipeline:
         self.door.check = lambda: deadline.check(self.monotonic())
         started = self.monotonic()
         changes, stopped, size = self._input(pin)
+        stopped |= made_anew(pin.tables, self.recipe.identities)
         for table in {*stopped, *pin.stopped}:
             changes.pop(table, None)  # because what is followed in part is not followed
         self._took("feed", started)
@@ -260,8 +261,7 @@ class Pipeline:
         """Return what an epoch is made of, which tables nothing can follow any more, and how many changes it is."""
         tables = self.recipe.definitions
         if pin.line is not None:
-            changes, stopped, size = self._waiting.input(pin, self._known, tables=tables, reads=self._reads)
-            return changes, stopped | made_anew(pin.tables, tables), size
+            return self._waiting.input(pin, self._known, tables=tables, reads=self._reads)
         size = sum(stop - pin.since.get(stream, 0) for stream, stop in pin.until.items())
         found = read_pinned(self.feed, pin)
         changes, stopped = delta_input(
@@ -272,7 +272,7 @@ class Pipeline:
             begun=pin.begun,
             identities=pin.tables,
         )
-        return changes, stopped | made_anew(pin.tables, tables), size
+        return changes, stopped, size
 
     def _publish_all(self, pin: Pin, result: EpochResult) -> None:
         """Show all of every view that was built; what an older incarnation left there goes afterwards."""
@@ -378,9 +378,7 @@ class Pipeline:
             version=VERSION,
             incarnation=names.incarnation,
             first=first,
-            tables={name: it.id for name, it in self.recipe.definitions.items()}
-            if last.begins
-            else last.tables,
+            tables=self.recipe.identities if last.begins else last.tables,
             keeps={} if found.building else self._keeps(),
         )
         found = settled(found, int(time.time()), seconds=self.settled_seconds)

@@ -41,8 +41,12 @@ class Recipe:
 
         A column that no view names is no part of it: it may be added in the middle of an epoch.
         """
-        identities = [self.definitions[base.name].id for base in self.plan.bases]
-        return _digest((self.state, identities, VERSION))
+        return _digest((self.state, [*self.identities.values()], VERSION))
+
+    @cached_property
+    def identities(self) -> dict[str, str]:
+        """Return the id of each base table: one that is dropped and made anew has another."""
+        return {base.name: self.definitions[base.name].id for base in self.plan.bases}
 
     @cached_property
     def state(self) -> str:

@@ -12,6 +12,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from operator import itemgetter
 
 from cvs.capture.changes import Change, TableDefinition
@@ -23,7 +24,6 @@ from cvs.stream.bases import UNLIKE_ROWS, delta_input
 from cvs.stream.build import SCANNED
 from cvs.stream.pinned import FEED_PAGE
 
-MICROSECONDS = 1_000_000
 Known = Mapping[str, TableDefinition]
 
 
@@ -102,13 +102,17 @@ class Waiting:
                     whole = pin.line.before < it.first and it.last <= pin.line.upto
                     (timely if whole else rest).append(it.change)
                 others.append((rest, fresh, scanned))
-        found, stopped = delta_input(
-            timely, known, tables=tables, reads=reads, begun=pin.begun, identities=pin.tables
+        sort = partial(
+            delta_input,
+            definitions=known,
+            tables=tables,
+            reads=reads,
+            begun=pin.begun,
+            identities=pin.tables,
         )
+        found, stopped = sort(timely)
         for changes, fresh, scanned in others:
-            some, gone = delta_input(
-                changes, known, tables=tables, reads=reads, begun=pin.begun, identities=pin.tables
-            )
+            some, gone = sort(changes)
             stopped |= gone if fresh else {}
             for table, partitions in some.items():
                 into = found.setdefault(table, {})

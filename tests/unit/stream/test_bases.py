@@ -228,7 +228,7 @@ def test_another_table_of_the_same_name_is_another_table(kind: Kind) -> None:
 
 
 def test_a_table_made_anew_under_its_name_is_not_the_one_that_was_built_from() -> None:
-    now = {"home.readings": DEFINITION}
+    now = {"home.readings": DEFINITION.id}
     assert made_anew({"home.readings": DEFINITION.id, "home.rooms": "r"}, now) == {}
     assert made_anew({"home.readings": "before"}, now) == {
         "home.readings": "the table was dropped and made anew"
