@@ -62,9 +62,9 @@ def drained(bench: Bench, pipeline: Pipeline) -> dict[str, Any]:
 
 def _waiting(pipeline: Pipeline) -> int:
     pin = (pipeline.control or pipeline.start()).pin
-    feed = pipeline.feed
     pinned = pin.since if pipeline.control is not None and pipeline.control.pinned else pin.until
-    return sum(feed.head(stream).position - pinned.get(stream, 0) for stream in feed.streams())
+    heads = pipeline.heads()  # without what builds of other pipelines have put into the feed
+    return sum(head.position - pinned.get(stream, 0) for stream, head in heads.items())
 
 
 def backlog(
