@@ -230,6 +230,9 @@ class Bench:
             "lag s": round(normal / 1e6, 1),
         }
 
+    def _epoch(self, mode: str) -> int:
+        return read_control(self.session, f"cvs_{mode}").committed
+
     def _lag(self, mode: str) -> float:
         """How far behind now the committed watermark is, in seconds."""
         time.sleep(0.1)
@@ -278,6 +281,7 @@ class Bench:
         if views:
             pids |= {"capture": self.capture, "pipeline": self.pipelines[mode]}
         before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+        epochs = self._epoch(mode) if views else 0
         own, started = time.process_time(), time.monotonic()
         written = self.write(mode, count, seed=seed)
         own, wrote = time.process_time() - own, time.monotonic() - started
@@ -286,6 +290,8 @@ class Bench:
         spent = {name: cpu_seconds(pid) - before[name] for name, pid in pids.items()} | {"client": own}
         found = {f"{name}_ms": 1000 * seconds / count for name, seconds in spent.items()}
         found["cpu_ms"] = sum(found.values())
+        if views:
+            found["changes an epoch"] = count / (self._epoch(mode) - epochs)
         return {**found, "writes/s": count / wrote, "shown/s": count / (time.monotonic() - started)}
 
     def open_loop(self, mode: str, rate: int, seconds: float) -> dict[str, float]:
