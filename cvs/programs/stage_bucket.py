@@ -140,14 +140,14 @@ class State:
 
     def _under_none(self, keys: list[bytes]) -> list[bytes]:
         """Leave out keys that begin with a prefix that was read."""
-        if not keys or not self.prefixes:
+        if not keys:
             return keys
         sizes = {len(prefix) for prefix in self.prefixes}  # few, while the prefixes are many
         return [key for key in keys if not any(key[:size] in self.prefixes for size in sizes)]
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of a row, None if it is not there."""
-        if not self.everything and key not in self.keys:
+        if key not in self.keys:
             self.want(keys=(key,))
         return self.changed[key] if key in self.changed else self.rows.get(key)
 
@@ -237,7 +237,9 @@ def run_bucket(
         if done:
             _check_written(found, state, epoch)
             return outputs
-        if (yield from _write(found, state, dug, bucket_name=(table, bucket), epoch=epoch, rules=rules)):
+        chunks = list(_chunks(state, rules.rows_a_statement))
+        first = found.signature.chunk + 1 if here else 0
+        if (yield from _write(found, state, dug, chunks, first=first, place=(table, bucket), epoch=epoch)):
             return outputs
     raise StaleDriverError(f"bucket {bucket} of {table} did not come to rest in {ATTEMPTS} attempts")
 
@@ -268,9 +270,9 @@ def _check_not_newer(found: BucketRead, incarnation: int, epoch: int, rules: Rul
         raise StaleDriverError(
             f"bucket of incarnation {found.signature.incarnation}, driver of {incarnation}"
         )
-    newest = max((row.epoch for row in found.rows.values()), default=0)
-    if rules.stop_when_newer and max(found.signature.version, newest) > epoch:
-        raise StaleDriverError(f"bucket at epoch {max(found.signature.version, newest)}, driver of {epoch}")
+    newest = max([found.signature.version, *(row.epoch for row in found.rows.values())])
+    if rules.stop_when_newer and newest > epoch:
+        raise StaleDriverError(f"bucket at epoch {newest}, driver of {epoch}")
 
 
 def _before(rows: Mapping[bytes, StateRow], epoch: int, rules: Rules) -> dict[bytes, bytes]:
@@ -298,16 +300,15 @@ def _write(
     found: BucketRead,
     state: State,
     dug: tuple[bytes, ...],
+    chunks: list["_Chunk"],
     *,
-    bucket_name: tuple[str, int],
+    first: int,
+    place: tuple[str, int],
     epoch: int,
-    rules: Rules,
 ) -> Generator[list[ReadBucket | SetBucket], list[Any], bool]:
-    """Write what is missing, chunk by chunk; False: read again."""
-    table, bucket = bucket_name
+    """Write chunk by chunk what is missing; False: read again."""
+    table, bucket = place
     expected = found.signature
-    chunks = list(_chunks(state, rules.rows_a_statement))
-    first = expected.chunk + 1 if expected.version == epoch and not expected.last else 0
     for number in range(first, len(chunks)):
         last = number == len(chunks) - 1
         new = Signature(incarnation=expected.incarnation, version=epoch, chunk=number, last=last)
@@ -326,9 +327,12 @@ def _write(
     return True
 
 
-def _chunks(state: State, rows: int) -> Iterator[list[tuple[bytes, bytes | None]]]:
+_Chunk = list[tuple[bytes, bytes | None]]
+
+
+def _chunks(state: State, rows: int) -> Iterator[_Chunk]:
     """Cut the changes into test-and-sets: by what they are computed from alone, so a replay cuts the same (H7)."""
-    chunk: list[tuple[bytes, bytes | None]] = []
+    chunk: _Chunk = []
     size = 0
     for key, value in sorted(state.changed.items()):
         weight = len(key) + len(value or b"") + len(state.rows.get(key, b""))

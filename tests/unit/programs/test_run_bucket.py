@@ -272,6 +272,7 @@ def test_a_state_asks_for_what_it_was_not_told() -> None:
         assert (needs.value.keys, needs.value.prefixes) == ((key,), ())
     with pytest.raises(NeedsError) as needs:
         known.want(keys=[b"a", b"b"], prefixes=[b"p", b"r"])
+    assert str(needs.value) == "rows not read yet"
     assert (needs.value.keys, needs.value.prefixes) == ((b"b",), (b"r",))
     with pytest.raises(NeedsError) as needs:
         known.under(b"r")
