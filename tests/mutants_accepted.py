@@ -2,6 +2,7 @@
 
 DIFFERENT = "the same: they are different here"
 SAME = "the same: of two that are equal either will do"
+STEP = "the same: a step is 1 or -1"
 
 ACCEPTED: dict[str, str] = {
     "count.PaperCount._add.change_of: by < 0 -> by <= 0": "the same: 1 or -1 is added",
@@ -20,4 +21,11 @@ ACCEPTED: dict[str, str] = {
     "machine.TestAndSet: False -> True": "tells pytest that the class is no test",
     "rows.RowProgram.propagate: after is not None and stays is not None"
     " -> after is not None or stays is not None": "the same: a row has a key exactly if it is there",
+    "stage_aggregate.AggregateCompute._take_extreme: step > 0 -> step >= 0": STEP,
+    "stage_aggregate.AggregateCompute._take_extreme: step < 0 -> step <= 0": STEP,
+    "stage_aggregate.AggregateCompute._take_extreme: 0 -> 1 (2)": STEP,
+    "stage_aggregate.AggregateCompute._take_distinct: True -> False": "read by nobody: a DISTINCT is kept in the shape"
+    " of MIN and MAX, and lists no values",
+    "stage_aggregate._Downwards.__lt__: other.key < self.key -> other.key <= self.key": DIFFERENT,
+    "stage_codec.module: _PLAIN | {int} -> _PLAIN & {int}": "a shortcut: the long way gives the same bytes",
 }

@@ -268,4 +268,6 @@ def _shown(stage: AggregateStage) -> list[tuple[bool, int]]:
     """Resolve each output column to a group column or an aggregate."""
     aggregates = {a.name: i for i, a in enumerate(stage.aggregates)}
     groups = {name: i for i, name in enumerate(stage.group)}
-    return [(name not in aggregates, aggregates.get(name, groups.get(name, -1))) for name, _ in stage.output]
+    return [
+        (False, aggregates[name]) if name in aggregates else (True, groups[name]) for name, _ in stage.output
+    ]

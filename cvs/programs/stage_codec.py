@@ -63,11 +63,11 @@ _DECODERS: dict[int, Callable[[bytes], Value]] = {
 
 
 def _wrap(value: Value) -> Value:
-    """Return what MessagePack can hold for a value that is not plain."""
+    """Return what MessagePack can hold for a value that it lacks."""
     if isinstance(value, Decimal):
         return _extension(1, str(value).encode())
     if isinstance(value, int):
-        return value if -_SMALL <= value < _SMALL else _extension(4, str(value).encode())
+        return _extension(4, str(value).encode())
     if isinstance(value, UUID):
         return _extension(2, value.bytes)
     if isinstance(value, date):

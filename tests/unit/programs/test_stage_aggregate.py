@@ -13,7 +13,7 @@ from cvs.model.views import AggregateColumn, AggregateFunction
 from cvs.programs.stage_aggregate import BEST_KEPT, AggregateCompute
 from cvs.programs.stage_bag import Bag
 from cvs.programs.stage_bucket import NeedsError, Place, State, drive, run_bucket
-from cvs.programs.stage_codec import framed, pack_key
+from cvs.programs.stage_codec import framed, pack_key, unpack
 from cvs.programs.stage_memory import MemoryDoor
 
 F = AggregateFunction
@@ -88,6 +88,12 @@ class Kept:
             len(different),
             *(statistics.variance(it) if len(it) > 1 else None for it in (values, different)),
         )
+
+    def listed(self, *group: Any) -> tuple[Row, Row]:
+        """Return what a group's row keeps for MIN and for MAX."""
+        row = self.door.rows["t", 0][framed(b"0", b"g") + framed(pack_key(group))]
+        _, _, _, least, most, *_ = unpack(row.now)
+        return least, most
 
     def contents(self) -> Bag:
         rows = self.door.rows["t", 0]
@@ -167,6 +173,35 @@ def test_a_group_that_loses_all_its_values_reads_none() -> None:
     kept.epochs(*values(*range(100), count=-1))
     kept.epochs(*values(*range(100), count=-1))
     assert kept.shown == Counter()
+
+
+LISTED = range(2, BEST_KEPT + 2)
+
+
+@pytest.mark.parametrize(
+    ("coming", "least", "most"),
+    [
+        ([], (0, (), True), (0, (), True)),
+        ([4, 2, 4], (2, (2, 4), True), (2, (4, 2), True)),
+        (LISTED, (BEST_KEPT, (*LISTED,), True), (BEST_KEPT, (*reversed(LISTED),), True)),
+        (
+            [*LISTED, 1],
+            (BEST_KEPT + 1, (1, *LISTED[:-1]), False),
+            (BEST_KEPT + 1, (*reversed(LISTED),), False),
+        ),
+    ],
+)
+def test_a_group_lists_how_many_values_it_has_the_best_and_whether_these_are_all(
+    coming: Any, least: Row, most: Row
+) -> None:
+    kept = Kept("g")
+    kept.epochs(*values(*coming), (("a", None), 1))
+    assert kept.listed("a") == (least, most)
+    if most[0] > BEST_KEPT:
+        kept.epochs(*values(*LISTED, count=-1))
+        assert kept.listed("a") == ((1, (1,), False), (1, (1,), True)), "those of MAX were read again"
+    kept.epochs(*((row, -count) for row, count in kept.rows.items() if row[1] is not None))
+    assert [it[:2] for it in kept.listed("a")] == [(0, ())] * 2
 
 
 def test_after_a_scan_the_best_are_listed_again() -> None:
