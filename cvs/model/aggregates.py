@@ -34,7 +34,7 @@ def rounded_double(value: Fraction) -> float:
     try:
         return value.numerator / value.denominator
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

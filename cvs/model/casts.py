@@ -65,7 +65,7 @@ def _double(value: Value) -> float | None:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def _float(value: Value) -> float | None:

@@ -49,7 +49,7 @@ class JoinCompute:
         """Return the values a row of a side (0 left, 1 right) joins on."""
         return self._key[side](row)
 
-    def __call__(self, state: State, changes: tuple[Bag, Bag], *, always: bool = False) -> Bag:
+    def __call__(self, state: State, changes: tuple[Bag, Bag]) -> Bag:
         """Carry changes of both sides into the state and return the change of the join."""
         left, right = changes
         if left.sorted is None or left.sorted is not right.sorted:

@@ -5,14 +5,16 @@ The results are `model.aggregates.Moments`' own, so a maintained sum equals a re
 
 import math
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any
 
 from cvs.model.aggregates import Moments
-from cvs.model.functions import DECIMALS
 from cvs.model.views import AggregateFunction
 from cvs.programs.stage_codec import Value, Values
+
+EXACT = Context(prec=1_000)
+"""Decimals of one column may have any scale: what is kept of them, squares too, is exact over so many digits."""
 
 _KINDS: dict[str, type] = {"": object, "int": int, "float": float, "Decimal": Decimal}
 Number = Any  # because int, Decimal and Fraction are each exact for their kind
@@ -86,12 +88,12 @@ class Sums:
 
     def _square(self, value: Value) -> Number:
         if isinstance(value, Decimal):
-            return DECIMALS.multiply(value, value)
+            return EXACT.multiply(value, value)
         return Fraction(value) ** 2 if isinstance(value, float) else value * value
 
     def _plus(self, total: Number, value: Number, times: int) -> Number:
         if self.kind == "Decimal":
-            return DECIMALS.add(total, DECIMALS.multiply(value, Decimal(times)))
+            return EXACT.add(total, EXACT.multiply(value, Decimal(times)))
         if self.kind == "float":
             return Fraction(total) + Fraction(value) * times
         return total + value * times

@@ -24,7 +24,7 @@ class CountedCompute:
         self._prefix = framed(b"%d" % number, b"c")
         self.prefixes = (self._prefix,)
 
-    def __call__(self, state: State, changes: tuple[Bag, Bag], *, always: bool = False) -> Bag:
+    def __call__(self, state: State, changes: tuple[Bag, Bag]) -> Bag:
         """Carry changes of both sides (a distinct stage has a left one only) into the multiplicities."""
         moves: dict[bytes, tuple[Values, list[int]]] = {}
         for side, bag in enumerate(changes):
@@ -80,7 +80,7 @@ class TopKCompute:
         self._columns = tuple(name for name, _ in stage.output)
         self._terms = [(compile_expression(term.expression), term) for term in stage.order]
 
-    def __call__(self, state: State, changes: Bag, *, always: bool = False) -> Bag:
+    def __call__(self, state: State, changes: Bag) -> Bag:
         """Carry changes into the rows kept; what enters and leaves the first few goes on."""
         if not len(changes):
             return Bag()

@@ -176,8 +176,10 @@ class ZoneCompute:
                 both.extend(taken[side])
                 both.extend(inside[place])
                 taken[side] = both
-        if isinstance(compute, AggregateCompute | TopKCompute):
+        if isinstance(compute, AggregateCompute):
             return compute(state, taken[0], always=always)
+        if isinstance(compute, TopKCompute):
+            return compute(state, taken[0])
         return compute(state, (taken[0], taken[1]))
 
     def contents(self, state: State) -> dict[str, Bag]:

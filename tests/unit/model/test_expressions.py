@@ -170,6 +170,8 @@ def test_dates(function: str, arguments: tuple[object, ...], expected: object) -
         ("cast_tinyint", NAN, None),
         ("cast_double", "Infinity", math.inf),
         ("cast_double", Decimal("0.5"), 0.5),
+        ("cast_double", 10**400, math.inf),
+        ("cast_float", -(10**400), -math.inf),
         ("cast_float", 0.1, 0.10000000149011612),
         ("cast_decimal", 0.1, Decimal("0.1")),
         ("cast_decimal", "1e3", Decimal("1E+3")),

@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 
 from cvs.errors import AssumptionError
+from cvs.model.aggregates import aggregate
 from cvs.model.expressions import Call, Column, Expression, Literal
 from cvs.model.recompute import bag, recompute, recompute_all
 from cvs.model.views import (
@@ -221,3 +222,20 @@ def test_a_key_that_does_not_tell_rows_apart_is_refused() -> None:
     view = ViewDefinition(name="v", relation=project(R, "r.y"), key=("y",))
     with pytest.raises(AssumptionError, match="two rows"):
         recompute(view, {"r": [{"y": 1}, {"y": 1}]})
+
+
+@pytest.mark.parametrize(
+    ("function", "values", "result"),
+    [
+        (AggregateFunction.SUM, (1.7e308, 1.7e308), math.inf),
+        (AggregateFunction.SUM, (-1.7e308, -1.7e308), -math.inf),
+        (AggregateFunction.AVG, (1.7e308, 1.7e308), 1.7e308),
+        (AggregateFunction.AVG, (-(10**400), 0), -math.inf),
+        (AggregateFunction.VARIANCE, (1e300, -1e300), math.inf),
+        (AggregateFunction.STDDEV, (1e300, -1e300), math.inf),
+    ],
+)
+def test_beyond_the_largest_double_lies_infinity(
+    function: AggregateFunction, values: tuple[float, ...], result: float
+) -> None:
+    assert aggregate(function, values) == result
