@@ -8,7 +8,7 @@ import pytest
 
 from cvs.programs import stage_bucket, stage_cells
 from cvs.programs.stage_bucket import GRAVES, NeedsError, State, StateRow
-from cvs.programs.stage_cells import KeptBags, rows_under
+from cvs.programs.stage_cells import FEWEST, INLINE, MOST, KeptBags, rows_under
 from cvs.programs.stage_codec import framed
 from tests.unit.programs.epoch_cases import CASES
 from tests.unit.programs.epoch_world import Case, World
@@ -88,6 +88,77 @@ def test_a_change_of_a_large_bag_reads_and_writes_little() -> None:
     assert kept.rounds == 1, "how many cells there were is remembered, so all is asked for at once"
     assert len(changed) <= 3
     assert kept.read <= 3
+
+
+def test_who_remembers_nothing_asks_for_the_root_then_for_all_cells_and_remembers() -> None:
+    kept, fresh = Kept(), KeptBags()
+    kept.change({b"row %d" % number: 1 for number in range(500)})
+    change = {b"row %d" % number: 1 for number in range(5)}
+    for rounds in (2, 1):
+        kept.carry(change, fresh)
+        assert kept.rounds == rounds
+
+
+def asked(
+    counts: dict[bytes, int], *, rows: dict[bytes, bytes], keys: set[bytes], whole: bool = False
+) -> NeedsError:
+    """Return what is asked for to carry changes into a bag, or to read it whole."""
+    state = State(rows=rows, keys=keys, prefixes=set())
+    with pytest.raises(NeedsError) as needs:
+        KeptBags().want(state, {} if whole else {ROOT: counts}, whole=[ROOT] if whole else [])
+    return needs.value
+
+
+def test_a_bag_that_nobody_knows_is_read_whole_only_if_it_may_be_spread() -> None:
+    few, many = ({b"%d" % number: 1 for number in range(count)} for count in (INLINE, INLINE + 1))
+    first = asked(few, rows={}, keys=set())
+    assert (first.keys, first.prefixes) == ((ROOT,), ())
+    first = asked(many, rows={}, keys=set())
+    assert (first.keys, first.prefixes) == ((ROOT,), (ROOT,))
+    state = State(rows={}, keys={ROOT}, prefixes=set())
+    KeptBags().want(state, {ROOT: few})
+    assert stage_cells._shape(None) == (0, 0, {})
+
+
+def test_a_bag_in_cells_is_read_whole_and_one_in_its_root_is_read_already() -> None:
+    kept = Kept()
+    kept.change({b"row": 1})
+    KeptBags().want(State(rows=kept.rows, keys={ROOT}, prefixes=set()), {}, whole=[ROOT])
+    kept.change({b"row %d" % number: 1 for number in range(50)})
+    second = asked({}, rows={ROOT: kept.rows[ROOT]}, keys={ROOT}, whole=True)
+    assert (second.keys, second.prefixes) == ((), (ROOT,))
+
+
+@pytest.mark.parametrize(
+    ("cells", "different", "right"),
+    [
+        *((0, INLINE, 0), (0, INLINE + 1, 3)),
+        *((1, MOST, 1), (1, MOST + 1, 3), (2, 2 * MOST, 2), (2, 2 * MOST + 1, 6)),
+        *((9, 9 * FEWEST, 9), (10, 10 * FEWEST - 1, 3), (10, INLINE, 0), (4, 0, 0)),
+    ],
+)
+def test_the_number_of_cells_follows_the_rows(cells: int, different: int, right: int) -> None:
+    assert stage_cells._resized(cells, different) == right
+
+
+@pytest.mark.parametrize(
+    ("cells", "different", "steps", "may"),
+    [
+        *((0, INLINE - 1, (1,), False), (0, INLINE, (1,), True), (0, INLINE, (-1, 0), False)),
+        *((0, 0, (1,) * INLINE, False), (0, 1, (-1,), False)),
+        *(
+            (1, MOST, (0,), False),
+            (1, MOST, (2,), True),
+            (2, MOST, (1,), False),
+            (1, MOST - 1, (1, -1), False),
+        ),
+        *((3, 3, (0, 1), True), (3, 4, (-1, 1), False), (3, 4, (-1, -1), True), (3, 3, (1,), False)),
+    ],
+)
+def test_another_number_of_cells_may_be_right_if_all_that_come_are_new_and_all_others_go(
+    cells: int, different: int, steps: tuple[int, ...], may: bool
+) -> None:
+    assert stage_cells._may_change(cells, different, dict(enumerate(steps))) is may  # type: ignore[arg-type]
 
 
 def test_a_row_cannot_leave_more_often_than_it_came() -> None:
