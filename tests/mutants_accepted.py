@@ -29,4 +29,7 @@ ACCEPTED: dict[str, str] = {
     "stage_aggregate._Downwards.__lt__: other.key < self.key -> other.key <= self.key": DIFFERENT,
     "stage_codec.module: _PLAIN | {int} -> _PLAIN & {int}": "a shortcut: the long way gives the same bytes",
     "stage_cells._resized: different <= INLINE -> different < INLINE": "the same: a bag just small enough has no cells",
+    "stage_delta._by_partition: until > 0 -> until >= 0": "a shortcut: nothing ended before second 0",
+    "stage_delta._by_partition: until > 0 -> until >= 0 (2)": "a shortcut: nothing ended before second 0",
+    "stage_delta.due_between: low <= key < high -> low < key < high": "the same: a key is longer than its time",
 }

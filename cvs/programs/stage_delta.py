@@ -188,8 +188,6 @@ def untimely_rows(table: str) -> Generator[list[ReadImages], list[Any], list[tup
 
 def drops_between(table: str, before: int, now: int, *, epoch: int) -> list[DropBucket]:
     """Return what deletes the notes of minutes that are long over; never of one that this epoch may read."""
-    if before == 0:
-        return []
     first, last = (second // EXPIRY_SLOT_SECONDS - SLOTS_KEPT for second in (before, now))
     over = range(max(first, 0), min(last, before // EXPIRY_SLOT_SECONDS))
     return [DropBucket(table=table, bucket=-1 - slot, write_time=epoch) for slot in over]
