@@ -2,6 +2,7 @@
 
 DIFFERENT = "the same: they are different here"
 SAME = "the same: of two that are equal either will do"
+SHORTCUT = "a shortcut: the long way says the same"
 STEP = "the same: a step is 1 or -1"
 
 ACCEPTED: dict[str, str] = {
@@ -27,9 +28,13 @@ ACCEPTED: dict[str, str] = {
     "stage_aggregate.AggregateCompute._take_distinct: True -> False": "read by nobody: a DISTINCT is kept in the shape"
     " of MIN and MAX, and lists no values",
     "stage_aggregate._Downwards.__lt__: other.key < self.key -> other.key <= self.key": DIFFERENT,
-    "stage_codec.module: _PLAIN | {int} -> _PLAIN & {int}": "a shortcut: the long way gives the same bytes",
+    "stage_codec.module: _PLAIN | {int} -> _PLAIN & {int}": SHORTCUT,
     "stage_cells._resized: different <= INLINE -> different < INLINE": "the same: a bag just small enough has no cells",
     "stage_delta._by_partition: until > 0 -> until >= 0": "a shortcut: nothing ended before second 0",
     "stage_delta._by_partition: until > 0 -> until >= 0 (2)": "a shortcut: nothing ended before second 0",
     "stage_delta.due_between: low <= key < high -> low < key < high": "the same: a key is longer than its time",
+    "stage_publish.PublishCompute.moved: count > 0 -> count >= 0": "the same: nothing comes no times",
+    "stage_publish.PublishCompute._refused: 4 * len(value) > KEY_BYTES_MAX"
+    " -> 4 * len(value) >= KEY_BYTES_MAX": SHORTCUT,
+    "stage_publish.PublishCompute._refused: 4 -> 5": SHORTCUT,
 }

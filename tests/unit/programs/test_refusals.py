@@ -166,8 +166,23 @@ def test_a_null_in_its_key_and_a_key_twice() -> None:
     plan = plan_of()
     compute = PublishCompute(plan.publications[0], plan)
     assert compute.moved(Bag([((None, "x"), 1), (("x", None), 1)])) == []
+    (other,) = compute.moved(Bag([((None, "x"), 1), (("x", "y"), 1)]))
+    assert other.key == ("x", "y"), "the row beside it is shown"
     with pytest.raises(AssertionError, match="not unique"):
         compute.moved(Bag([(("x", "y"), 2)]))
+
+
+def test_records_move_in_the_order_of_their_keys_bytes_each_with_what_it_was_and_is() -> None:
+    """Bytes have an order whatever the values are; so who computes again puts in the same order."""
+    plan = plan_of()
+    compute = PublishCompute(plan.publications[0], plan)
+    rows = [(-1, "a"), ("x", "b"), (1, "c")]
+    moved = compute.moved(Bag([*((row, 1) for row in rows[:2]), (rows[2], -1)]))
+    assert moved == [
+        Shown(key=(1, "c"), before=(1, "c"), now=None),
+        Shown(key=("x", "b"), before=None, now=("x", "b")),
+        Shown(key=(-1, "a"), before=None, now=(-1, "a")),
+    ]
 
 
 def test_keys_are_shortened_and_stay_different() -> None:

@@ -1,15 +1,18 @@
 """Where a snapshot of one row looks for it."""
 
 import random
+from typing import Any
+
+import pytest
 
 from cvs.model.expressions import Column
 from cvs.model.signature import Signature
 from cvs.model.stages import DistinctStage, Edge, Plan, Publication, Zone
 from cvs.model.views import BaseTable, Named
-from cvs.programs.stage_bucket import BucketRead, ReadBucket, drive
+from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, StateRow, drive
 from cvs.programs.stage_codec import framed
 from cvs.programs.stage_publish import PublishCompute
-from cvs.programs.stage_snapshot import SnapshotReader
+from cvs.programs.stage_snapshot import MovedOnError, SnapshotReader, _as_of
 from cvs.programs.stage_zone import ZoneCompute
 from tests.unit.programs.epoch_cases import CASES
 from tests.unit.programs.epoch_world import World
@@ -78,3 +81,27 @@ def test_groups_are_read_without_the_values_that_are_kept_beside_them() -> None:
     reader = SnapshotReader(publication, world.program.zones, world.program.tables)
     assert len(drive(reader.rows(1), door)) == len(world.shown()) == len(seen)
     assert len(seen) < sum(len(rows) for (table, _), rows in world.door.rows.items() if table != "control")
+
+
+@pytest.mark.parametrize(
+    ("row", "strict", "seen"),
+    [
+        (StateRow(b"now", 5, True, b"before", 4, True), True, b"now"),
+        (StateRow(b"now", 4, True), True, b"now"),
+        (StateRow(b"", 5, False, b"before", 4, True), True, None),
+        (StateRow(b"now", 6, True, b"before", 5, True), True, b"before"),
+        (StateRow(b"now", 6, True, b"", 0, False), True, None),
+        (StateRow(b"", 6, False, b"before", 5, True), True, b"before"),
+        (StateRow(b"now", 7, True, b"before", 5, True), False, b"before"),
+        (StateRow(b"now", 7, True, b"before", 5, True), True, MovedOnError),
+    ],
+)
+def test_a_row_is_read_as_of_the_committed_epoch(row: StateRow, strict: bool, seen: Any) -> None:
+    """Epoch 5 is committed, 6 may be running; of 7 nobody knows any more what was in 5."""
+    signature = Signature(incarnation=1, version=6)
+    found = BucketRead(signature=signature, rows={SENTINEL: row, b"key": row})
+    if seen is MovedOnError:
+        with pytest.raises(MovedOnError):
+            _as_of(found, 5, strict=strict)
+    else:
+        assert _as_of(found, 5, strict=strict) == ({} if seen is None else {b"key": seen})
