@@ -84,7 +84,6 @@ class TopKCompute:
         """Carry changes into the rows kept; what enters and leaves the first few goes on."""
         if not len(changes):
             return Bag()
-        state.want(prefixes=(self._prefix,))
         out = Bag((row, -count) for row, count in self.contents(state))
         for row, count in changes:
             key = self._prefix + framed(pack(row))

@@ -13,12 +13,13 @@ from cvs.programs.stage_bag import Bag
 from cvs.programs.stage_combined import TOGETHER_MIN, Combined
 from cvs.programs.stage_edges import compile_edge, through
 
-COLUMNS = ("n", "x", "t", "d")
+COLUMNS = ("n", "x", "t", "d", "ok")
 VALUES = {
     "n": [None, 0, 1, 2, 3, Decimal("1.5"), Decimal(2)],
     "x": [None, 0.0, -0.0, 1.5, float("nan"), float("inf")],
     "t": [None, "", "a", "b", "bé"],
     "d": [None, date(2024, 1, 1), date(2024, 2, 1)],
+    "ok": [None, True, False],
 }
 OPERATORS = ("<", "<=", ">", ">=", "=", "<>")
 
@@ -26,6 +27,12 @@ OPERATORS = ("<", "<=", ">", ">=", "=", "<>")
 def condition(chance: Random) -> Expression:
     column = chance.choice(COLUMNS)
     bound = Literal(chance.choice(VALUES[column]))
+    if column == "ok" and chance.random() < 0.5:
+        return Column("ok")
+    if chance.random() < 0.1:
+        return Call(chance.choice(OPERATORS), chance.choice(((bound, bound), (bound, Column(column)))))
+    if chance.random() < 0.1:
+        return Call(chance.choice(OPERATORS), (Column(column), Column(column)))
     if column == "n" and chance.random() < 0.3:
         return Call(chance.choice(OPERATORS), (Call("+", (Column("n"), Literal(1))), bound))
     if chance.random() < 0.2:

@@ -31,7 +31,7 @@ from cvs.programs.stage_bucket import (
 from cvs.programs.stage_cells import KeptBags
 from cvs.programs.stage_codec import framed, pack
 from cvs.programs.stage_publish import KEY_BYTES_MAX, PublishCompute, Shown
-from cvs.programs.stage_snapshot import SnapshotReader
+from cvs.programs.stage_snapshot import MovedOnError, SnapshotReader
 from cvs.programs.stage_zone import ZoneCompute
 from cvs.programs.stored import Emitted
 from tests.unit.programs.epoch_cases import CASES
@@ -292,3 +292,26 @@ class TestSnapshotsOfAPipelineThatGoesOn:
         assert drive(reader.read(), door) is None
         buckets = world.program.zones[0].zone.buckets
         assert len(rounds) == 1 + buckets + 1 if epochs == 1 else len(rounds) < 1 + buckets + 1
+
+    def test_who_reads_without_looking_again_takes_what_is_found(self) -> None:
+        """Rule H20 off: a commit under the reader goes unnoticed; rows two epochs on are what they are."""
+        world, reader = self.reader()
+        rounds = []
+
+        def door(requests: list[Any]) -> list[Any]:
+            answers = world.door(requests)
+            if not rounds:
+                for _ in range(30):
+                    world.write()
+                world.epoch()
+            rounds.append(requests)
+            return list(answers)
+
+        assert drive(reader.read(reread=False), door) is not None
+        assert len(rounds) == 1 + world.program.zones[0].zone.buckets
+        for _ in range(30):
+            world.write()
+        world.epoch()
+        with pytest.raises(MovedOnError):
+            drive(reader.rows(1), world.door)
+        assert drive(reader.rows(1, strict=False), world.door)
