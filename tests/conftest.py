@@ -30,9 +30,16 @@ def told(request: pytest.FixtureRequest) -> Callable[[str], None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of two workers put minutes before milliseconds: at the end one would be alone with them."""
-    if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    """Of two workers put minutes before milliseconds, and what shares real parts into the same hands.
+
+    At the end one would be alone with the minutes; three nodes are booted once, whichever files use them.
+    """
+    if not hasattr(config, "workerinput"):
+        return
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    for item in items:
+        three = "cassandra_cluster" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("three nodes" if three else str(item.path)))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

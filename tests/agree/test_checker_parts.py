@@ -78,7 +78,7 @@ def said(judgement: Judgement, granularity: str = "record") -> Counter[Any]:
     return count
 
 
-@pytest.mark.parametrize("runs", [30, pytest.param(120, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("runs", [12, pytest.param(120, marks=pytest.mark.slow)])
 def test_each_record_is_judged_in_its_part_as_in_the_whole(runs: int) -> None:
     chance = random.Random(4)
     violated = 0

@@ -10,13 +10,10 @@ from tests.house.tidy import ROOT, Source, all_sources, complaints, never_import
 
 
 def test_the_tree_keeps_the_house_rules() -> None:
-    """No file breaks a rule of the table."""
-    assert [str(c) for c in complaints(all_sources())] == []
-
-
-def test_every_file_is_imported_by_something() -> None:
-    """A file nobody imports is deleted, not kept."""
-    assert never_imported(all_sources()) == []
+    """No file breaks a rule of the table, and a file nobody imports is deleted, not kept."""
+    sources = all_sources()  # one test, because reading them all is what takes time
+    assert [str(c) for c in complaints(sources)] == []
+    assert never_imported(sources) == []
 
 
 @pytest.mark.parametrize(
@@ -65,6 +62,6 @@ def test_each_room_has_its_readme(room: Path) -> None:
 
 def test_exemptions_are_still_needed() -> None:
     """An exemption that no longer matches a file goes."""
-    names = {s.file for s in all_sources()}
+    names = {str(file.relative_to(ROOT)) for file in tidy.python_files()}
     exempt = {*tidy.LONG_MODULES, *tidy.IMPURE_FILES, *(k.split(":")[0] for k in tidy.LONG_FUNCTIONS)}
     assert exempt <= names

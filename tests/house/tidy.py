@@ -7,7 +7,6 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -195,7 +194,6 @@ def complaints(sources: list[Source]) -> list[Complaint]:
     return [complaint for source in sources for rule in RULES for complaint in rule(source)]
 
 
-@cache
 def all_sources() -> list[Source]:
     return [Source.of(str(p.relative_to(ROOT)), p.read_text()) for p in python_files()]
 
