@@ -13,7 +13,7 @@ from cvs.programs.stage_bucket import ALL_RULES
 from cvs.sidecar.lifecycle import serve
 from cvs.sidecar.logs import logger
 from cvs.sidecar.settings import Settings
-from cvs.sidecar.views import unanswered
+from cvs.sidecar.views import not_granted, unanswered
 from cvs.store.outcomes import UNANSWERED
 from cvs.stream.runner import RunSettings
 
@@ -63,7 +63,9 @@ def _serve(settings: Settings, log: Any, alter: Callable[[RunSettings], RunSetti
         raise MissingEnvironmentError.of_system(
             refusal, where=folders, next_step="mend it and start again: everything goes on where it stands"
         ) from refusal
-    except (InvalidRequest, Unauthorized):
+    except InvalidRequest:
         raise
+    except Unauthorized as refusal:
+        raise not_granted(refusal, settings) from refusal
     except UNANSWERED as silence:
         raise unanswered(silence) from silence

@@ -263,6 +263,15 @@ def unanswered(silence: BaseException) -> StoreError:
     )
 
 
+def not_granted(refusal: Unauthorized, settings: Settings) -> StoreError:
+    """Return what to say where the role of the settings may not do what was asked of it."""
+    return StoreError(
+        f"the role may not do this: {refusal}",
+        where=settings.cluster.username,
+        next_step="grant it what docker/role.cql grants",
+    )
+
+
 @contextmanager
 def opened_views(settings: Settings) -> Iterator[Views]:
     """Open the cluster of the settings as a command needs it, and close it whatever happens."""
@@ -275,11 +284,7 @@ def opened_views(settings: Settings) -> Iterator[Views]:
             raise
         raise not_applied() from None
     except Unauthorized as refusal:
-        raise StoreError(
-            f"the role may not do this: {refusal}",
-            where=settings.cluster.username,
-            next_step="grant it what docker/role.cql grants",
-        ) from refusal
+        raise not_granted(refusal, settings) from refusal
     except UNANSWERED as silence:
         raise unanswered(silence) from silence
     finally:

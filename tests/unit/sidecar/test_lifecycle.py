@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from cassandra import InvalidRequest
+from cassandra import InvalidRequest, Unauthorized
 from cassandra.connection import ConnectionShutdown
 
 from cvs.capture.feed import Head, Source
@@ -64,6 +64,11 @@ def test_rows_are_counted_once_the_cluster_answers(monkeypatch: pytest.MonkeyPat
     ("fault", "code", "said"),
     [
         (ConnectionShutdown("closed"), 5, "the cluster did not answer: ConnectionShutdown: closed"),
+        (
+            Unauthorized("no MODIFY on seen.by_region"),
+            5,
+            "the role may not do this: no MODIFY on seen.by_region",
+        ),
         (InvalidRequest("no such column"), 70, "a mistake of ours: InvalidRequest: no such column"),
     ],
 )
