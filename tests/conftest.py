@@ -30,16 +30,20 @@ def told(request: pytest.FixtureRequest) -> Callable[[str], None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of two workers put minutes before milliseconds, and what shares real parts into the same hands.
+    """Of two workers give both minutes before milliseconds, and what shares real parts to one of them, in its order.
 
     At the end one would be alone with the minutes; three nodes are booted once, whichever files use them.
     """
     if not hasattr(config, "workerinput"):
         return
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None or _real(item))
     for item in items:
         three = "cassandra_cluster" in getattr(item, "fixturenames", ())
         item.add_marker(pytest.mark.xdist_group("three nodes" if three else str(item.path)))
+
+
+def _real(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in ("cluster", "spark"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
