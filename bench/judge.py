@@ -26,6 +26,7 @@ import numpy as np
 from bench_judge.certified import write_lines, write_parquet
 from bench_judge.epochs import EPOCH, write_epochs
 from bench_judge.plot import drawn
+from bench_judge.shop import write_shop
 from bench_judge.tree import Tree
 
 from cvs.checker.columns import chains
@@ -230,6 +231,10 @@ def epochs_of(folder: Path, *, small: bool) -> Iterable[str]:
         path = folder / f"epochs-{changes}.ndjson"
         with made(path, write_epochs, changes, changes // 100):
             yield audited(path, f"{changes:,} base updates in epochs of {EPOCH:,}")[0]
+    for changes in (10_000,) if small else (10_000, 100_000):
+        path = folder / f"shop-{changes}.ndjson"
+        with made(path, write_shop, changes, changes // 5):
+            yield audited(path, f"{changes:,} base updates under the four views of the shop")[0]
 
 
 @contextmanager

@@ -88,6 +88,7 @@ class Accepted:
         default_factory=dict
     )  # ... and so many nobody wrote: they have no certificates
     others: list[Name] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)  # views of other kinds
     base_of_others: set[Name] = field(default_factory=set)
     views: dict[str, WholeView] = field(default_factory=dict)
     snapshots: dict[str, Snapshots] = field(default_factory=dict)
@@ -97,7 +98,7 @@ class Accepted:
 def accept(run: Columns, bulk: Bulk) -> Accepted | None:
     """Return the view records that are shown to be right; None where the run is not of the kind for this."""
     told = run.kinds.get("checkpoint", 0) > len(run.begun["number"]) or run.kinds.get("view_read_returned", 0)
-    if not len(run.writes.owner) or told or not bulk.bases or _moved(run):
+    if not len(run.writes.owner) or told or _moved(run):
         return None
     try:
         return _accept(run, bulk)
@@ -136,8 +137,9 @@ def _accept(run: Columns, bulk: Bulk) -> Accepted:
     view_of[run.shown["owner"]] = run.shown["view"]
     written[run.shown["owner"]] = True
     for view in dict.fromkeys((*run.views, *sorted(bulk.written))):
-        if view not in bulk.bases:
-            raise NotColumnarError("views of other kinds")
+        if view not in bulk.bases or bulk.bases[view].unfit:
+            found.unknown.append(view)
+            continue
         told = told_of(bulk.bases[view], bulk.views[view], run=run, base=base, written=written)
         if view not in run.views:
             _remember_others(found, run, told, base, left=np.zeros(len(run.records), np.bool_))

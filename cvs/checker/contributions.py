@@ -32,9 +32,18 @@ class BaseRows(Reader):
         self._adds = [_adding(a, counts) for a, counts in zip(shape.arguments, shape.counts, strict=True)]
         self._shows = [(c.names, contents.number(name, c.of)) for name, c in shape.shown]
         self.columns: list[list[Integers]] = []
+        self.unfit = False  # something is added up that is no whole number of ordinary size
 
     def take(self, rows: Rows, owners: Integers | None = None) -> None:
         """Evaluate the view's row-wise part."""
+        try:
+            if not self.unfit:
+                self._take(rows)
+        except NotColumnarError:
+            self.unfit = True
+            self.columns.clear()
+
+    def _take(self, rows: Rows) -> None:
         where = rows.present.copy()
         for keep in self.shape.keeps:
             where[where] = rows.computed(keep.names, keep.of, where) > 0

@@ -7,17 +7,20 @@ undecided and says why.
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from cvs.checker import held
 from cvs.checker.bulk import Accepted, Bulk, accept
 from cvs.checker.changes import Stale
 from cvs.checker.classify import Judgement, Meanings, judge
 from cvs.checker.replay import Key, Run, ViewRun, replay
-from cvs.checker.verdict import Finding, Verdict, Witness
+from cvs.checker.verdict import Finding, Verdict, Witness, worst
 from cvs.checker.wholes import Snapshots, WholeView
 from cvs.history.columns import Columns
+from cvs.history.fields import UNKNOWN
 from cvs.history.operations import ENDLESS, Operations
 
 Events = Callable[[list[int]], Iterable[Any]]
@@ -34,24 +37,33 @@ PROVED = (
     "no-future", "certificates",
 )  # fmt: skip
 COMPLETE = ("complete", "complete-recorded-order")
+TOO_LARGE = "the run is too large to search an order of its base updates"
 
 
 def judge_large(
-    columns: Columns, bulk: Bulk, events: Events, meanings: Meanings, *, budget: int
+    columns: Columns, bulk: Bulk, events: Events, meanings: Meanings, *, budget: int, whole: bool = True
 ) -> Judgement | None:
-    """Judge a large run; None where the bulk path cannot take it. `events` reads again what is left."""
+    """Judge a large run; None where the bulk path cannot take it. `events` reads again what is left.
+
+    Views of kinds that columns do not know are judged by what their records hold, if it is the `whole` run.
+    """
     epochs = columns.kinds.get("epoch_committed", 0)
     accepted = accept(columns, bulk)
-    if accepted is None or not accepted.names:
+    if accepted is None or (accepted.unknown and not whole):
         return None
-    if epochs and columns.events < WITH_EPOCHS and not accepted.snapshots.keys() >= set(columns.views):
+    beside = _held(events, meanings, accepted, columns, written=bulk.written, budget=budget)
+    if not accepted.names and not any(f.verdict is Verdict.HOLDS for f in beside):
+        return None
+    least = LARGE if accepted.unknown else WITH_EPOCHS
+    if epochs and columns.events < least and not accepted.snapshots.keys() >= set(columns.views):
         return None
     judgement = _rest(events, meanings, accepted, columns, written=bulk.written, budget=budget)
     judgement.run = _header(columns)
+    judgement.findings += beside
     for view, count in Counter(view for view, _ in accepted.names).items():
         judgement.findings += _of_records(view, count, accepted, columns)
-    view, key = accepted.names[0]
-    judgement.findings.append(_staleness(view, accepted.stale, key=key))
+    for view, key in accepted.names[:1]:
+        judgement.findings.append(_staleness(view, accepted.stale, key=key))
     for name in judgement.run.views:
         judgement.findings += _whole_view(name, accepted, judgement)
         if epochs:
@@ -113,7 +125,7 @@ def _snapshots(view: str, proved: Snapshots | None) -> list[Finding]:
             reason = "needs complete" if name != "complete" else ""
             witness = _counted(proved.shown, proved.changes, proved.event)
         elif name in COMPLETE:
-            verdict, reason = Verdict.UNDECIDED, "the run is too large to search an order of its base updates"
+            verdict, reason = Verdict.UNDECIDED, TOO_LARGE
         findings.append(
             Finding(
                 property=name, verdict=verdict, view=view, granularity="snapshots", tier="lineage", reason=reason,
@@ -151,24 +163,109 @@ def _rest(
     others = set(accepted.others)
     if not others:
         return judge(replay([]), meanings, whole=False)
-    numbers = _numbers(columns.writes, [name in others for name in columns.records])
+    writes = [name in others for name in columns.records]
     bases = [name in accepted.base_of_others for name in columns.bases]
-    numbers += _numbers(columns.updates, bases)
-    told = columns.received["number"][np.array(bases, np.bool_)[columns.received["owner"]]]
-    numbers = sorted(
-        (*numbers, *told.tolist(), *columns.commits["number"].tolist(), *columns.begun["number"].tolist())
-    )
-    run = replay([*columns.headers, *events(numbers)], [*([0] * len(columns.headers)), *numbers])
-    run.rest, run.has_base_log = columns.last_time, True
-    run.written.update(
-        columns.views, written
-    )  # because a view record may be left over that nobody ever wrote
+    run = _replayed(events, columns, writes, bases, told=bases, written=written)
     judgement = judge(
         run, meanings, budget=budget, whole=False, owned=lambda view, key: (view, key) in others
     )
     judgement.findings = [f for f in judgement.findings if (f.view, f.key) in others]
     judgement.judged = [j for j in judgement.judged if (j.subject.view, j.subject.key) in others]
     return judgement
+
+
+def _held(
+    events: Events,
+    meanings: Meanings,
+    accepted: Accepted,
+    columns: Columns,
+    *,
+    written: frozenset[str],
+    budget: int,
+) -> list[Finding]:
+    """Judge the records of views of other kinds by what they hold, and exactly what that leaves over."""
+    views, findings = set(accepted.unknown), list[Finding]()
+    if not views:
+        return findings
+    unsure = np.zeros(len(columns.bases), np.bool_)
+    unsure[columns.updates.owner[columns.updates.outcome == UNKNOWN]] = True
+    writes = [view in views for view, _ in columns.records]
+    run = _replayed(
+        events, columns, writes, [True] * len(columns.bases), told=unsure.tolist(), written=written
+    )
+    for view in (run.views[name] for name in accepted.unknown):
+        meaning = meanings(view)
+        found = held.accept(run, view, meaning) if meaning is not None else None
+        if found is not None and found.snapshots is not None:
+            accepted.snapshots[view.name] = Snapshots(stale=found.snapshots, short=False)
+        if found is None:
+            findings += judge(run, meanings, budget=budget, views=[view.name], whole=False).findings
+            continue
+        findings += [*_of_held(view.name, found), *_left_over(run, view, found, meanings, budget)]
+    return findings
+
+
+def _left_over(
+    run: Run, view: ViewRun, found: held.Accepted, meanings: Meanings, budget: int
+) -> list[Finding]:
+    """Judge exactly the records that were left over, with the base records that can matter to them."""
+    if not found.others:
+        return []
+    records = {key: view.records[key] for key in found.others if key in view.records}
+    timelines = {name: run.timelines[name] for name in found.base_of_others if name in run.timelines}
+    less = replace(
+        run, views={view.name: replace(view, records=records)}, timelines=timelines,
+        order=[update for update in run.order if update[0] in timelines],
+    )  # fmt: skip
+    others = set(found.others)
+    exact = judge(less, meanings, budget=budget, whole=False, owned=lambda _, key: key in others)
+    return [finding for finding in exact.findings if finding.key in others]
+
+
+def _of_held(view: str, found: held.Accepted) -> list[Finding]:
+    """Say of how many view records what is proved by what they hold."""
+    counts = dict.fromkeys(PROVED, len(found.proved))
+    counts |= dict.fromkeys(COMPLETE, len(found.complete.intersection(found.proved)))
+    counts["certificates"] -= found.still
+    findings = []
+    for name, holds in counts.items():
+        shown = [(Verdict.HOLDS, holds, "")]
+        if name in COMPLETE:
+            shown.append((Verdict.UNDECIDED, len(found.proved) - holds, TOO_LARGE))
+        findings += [
+            Finding(property=name, verdict=v, view=view, tier="lineage", count=count, reason=reason)
+            for v, count, reason in shown
+            if count
+        ]
+    return [*findings, _staleness(view, found.stale)] if found.proved else findings
+
+
+def _replayed(
+    events: Events,
+    columns: Columns,
+    writes: list[bool],
+    bases: list[bool],
+    *,
+    told: list[bool],
+    written: frozenset[str],
+) -> Run:
+    """Read again the writes of some view records, the updates of some base records, and who was handed some."""
+    received = columns.received["number"][np.array(told, np.bool_)[columns.received["owner"]]]
+    numbers = sorted(
+        (
+            *_numbers(columns.writes, writes),
+            *_numbers(columns.updates, bases),
+            *received.tolist(),
+            *columns.commits["number"].tolist(),
+            *columns.begun["number"].tolist(),
+        )
+    )
+    run = replay([*columns.headers, *events(numbers)], [*([0] * len(columns.headers)), *numbers])
+    run.rest, run.has_base_log = columns.last_time, True
+    run.written.update(
+        columns.views, written
+    )  # because a view record may be left over that nobody ever wrote
+    return run
 
 
 def _numbers(operations: Operations, chosen: list[bool]) -> list[int]:
@@ -183,19 +280,18 @@ def _whole_view(view: str, accepted: Accepted, judgement: Judgement) -> list[Fin
     whole = accepted.views.get(view)
     if whole is None:
         why = "some of its view records are not proved right, and the run is too large for a search"
-        bad = any(
-            f.property == "converged" and f.view == view and f.verdict is Verdict.VIOLATED
-            for f in judgement.findings
-        )
-        verdicts = dict.fromkeys(("converged",), Verdict.VIOLATED if bad else Verdict.UNDECIDED)
-        found = [
-            (n, verdicts.get(n, Verdict.UNDECIDED), why if n != "converged" or not bad else "")
-            for n in PROVED[1:6]
-        ]
+        if view in accepted.unknown:
+            why = "what its records hold tells nothing of it, and the run is too large for a search"
+        ends = [f.verdict for f in judgement.of("converged", "record") if f.view == view]
+        verdicts = {"converged": worst(ends or [Verdict.UNDECIDED])}
+        found = [(name, verdicts.get(name, Verdict.UNDECIDED)) for name in PROVED[1:6]]
         return [
-            Finding(property=n, verdict=v, view=view, granularity="view", tier="lineage", reason=r)
-            for n, v, r in found
-        ]
+            Finding(
+                property=name, verdict=verdict, view=view, granularity="view", tier="lineage",
+                reason=why if verdict is Verdict.UNDECIDED else "",
+            )
+            for name, verdict in found
+        ]  # fmt: skip
     return [_of_whole(view, name, whole) for name in PROVED[1:8]]
 
 

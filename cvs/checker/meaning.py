@@ -7,12 +7,13 @@ touch, and two versions with the same contribution cannot be told apart. Of most
 which base records can matter to a view record (`provenance.py`).
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from cvs.checker.forms import Fold, Folded
-from cvs.checker.provenance import Near, Versioned, near_of
+from cvs.checker.groups import Folding, folding_of
+from cvs.checker.provenance import Near, Reach, Versioned, near_of, reach_of
 from cvs.checker.replay import BaseRecord, Key, Row
 from cvs.errors import AssumptionError
 from cvs.model.expressions import Column
@@ -55,6 +56,13 @@ class Meaning(Protocol):
     def near(self, versions: Iterable[tuple[Versioned, Row]]) -> dict[Key, Near] | None:
         """Return, for a view that is not linear, what can matter to a view record; None: not known."""
 
+    def reach(self, timelines: Mapping[BaseRecord, Sequence[Row | None]]) -> Reach | None:
+        """Return which versions can matter to each view record, whatever the view's kind; None: not known."""
+
+    @property
+    def folding(self) -> Folding | None:
+        """Return how a group is kept step by step, if the view's kind allows it."""
+
     @property
     def fold(self) -> Fold | None:
         """Return, for a linear view, how its groups show what is in them, if it has groups."""
@@ -88,6 +96,15 @@ class TableMeaning:
         return frozen_row(row)
 
     def near(self, versions: Iterable[tuple[Versioned, Row]]) -> dict[Key, Near] | None:
+        """Know nothing of a plain function."""
+        return None
+
+    def reach(self, timelines: Mapping[BaseRecord, Sequence[Row | None]]) -> Reach | None:
+        """Know nothing of a plain function."""
+        return None
+
+    @property
+    def folding(self) -> Folding | None:
         """Know nothing of a plain function."""
         return None
 
@@ -149,6 +166,15 @@ class DefinitionMeaning:
     def near(self, versions: Iterable[tuple[Versioned, Row]]) -> dict[Key, Near] | None:
         """Follow every row that some base state could give to where it came from."""
         return near_of(self.definition.relation, self.definition.key, versions, self.tables)
+
+    def reach(self, timelines: Mapping[BaseRecord, Sequence[Row | None]]) -> Reach | None:
+        """Follow the rows, cut down to what joins and keys read."""
+        return reach_of(self.definition.relation, self.definition.key, timelines, self.tables)
+
+    @property
+    def folding(self) -> Folding | None:
+        """Look at what is below the fold."""
+        return folding_of(self.definition, self.tables)
 
     @property
     def fold(self) -> Fold | None:

@@ -217,7 +217,9 @@ def _in_bulk(
         for table in carried.tables:
             gather(gathered, table, parts.headers)
         columns = gathered.columns(carried.numbers)
-        found = judge_large(columns, bulk, partial(carried.events, parts.headers), near, budget=budget)
+        found = judge_large(
+            columns, bulk, partial(carried.events, parts.headers), near, budget=budget, whole=False
+        )
     except NotColumnarError:
         return None
     return None if found is None else [f for f in found.findings if f.granularity == "record"]

@@ -7,12 +7,12 @@ met. What no row with a key hangs on cannot change what the view shows there, so
 from the others alone.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cvs.checker.replay import BaseRecord, Key, Row
-from cvs.model.expressions import Column, Compiled, compile_expression, compile_predicate
+from cvs.model.expressions import Column, Compiled, columns_of, compile_expression, compile_predicate
 from cvs.model.identity import key_identity, row_identity
 from cvs.model.views import (
     Aggregate,
@@ -54,7 +54,10 @@ class Near:
 
 
 MOST = 200_000
-"""Rows that are looked at, at most."""
+"""Pairs of rows that are looked at, at most, where all versions are."""
+
+MOST_PRUNED = 3_000_000
+"""... where rows are cut down to what joins and keys read, so that most versions of a record are one."""
 
 
 Versions = Mapping[str, list[tuple[Versioned, Row]]]
@@ -78,7 +81,7 @@ def near_of(
     near: dict[Key, Near] = {}
     sources: dict[Key, dict[BaseRecord, None]] = {}
     try:
-        every = _rows(inner, by_table, tables)
+        every = _Rows(by_table, tables, MOST).of(inner)
     except _Unknown:
         return None
     plain = inner is relation and all(each.exact for each in every)
@@ -93,29 +96,131 @@ def near_of(
     return near
 
 
-def _rows(relation: Relation, versions: Versions, tables: Tables) -> list[Potential]:
+@dataclass(slots=True)
+class Reach:
+    """Which versions of which base records can matter to each view record, rows cut down to what tells them apart."""
+
+    near: dict[Key, dict[BaseRecord, int]] = field(
+        default_factory=dict
+    )  # per record a bit for each kind of version
+    kinds: dict[BaseRecord, list[int]] = field(
+        default_factory=dict
+    )  # the bit of each version; 0: nothing is there
+
+    def touches(self, key: Key, record: BaseRecord, place: int) -> bool:
+        """Say whether the version at a place of a time-line can matter to a view record."""
+        return bool(self.near[key].get(record, 0) & self.kinds[record][place])
+
+
+def reach_of(
+    relation: Relation,
+    key: tuple[str, ...],
+    timelines: Mapping[BaseRecord, Sequence[Row | None]],
+    tables: Tables,
+) -> Reach | None:
+    """Return what can matter to each view record of a relation with a key; None: not known.
+
+    Linear in the versions where joins are on keys: versions that joins and keys cannot tell apart are one.
+    """
+    found = before_grouping(relation, key)
+    if found is None:
+        return None
+    inner, columns = found
+    read: dict[str, set[str]] = {}
+    inner = _pruned(inner, set(columns), read)
+    reach, kinds = Reach(), dict[str, list[tuple[Versioned, Row]]]()
+    for record, rows in timelines.items():
+        names = sorted(read.get(record[0], ()))
+        known: dict[Hashable, int] = {}
+        bits = reach.kinds[record] = []
+        for row in rows:
+            if row is None or record[0] not in read:
+                bits.append(0)
+                continue
+            short = {name: row.get(name) for name in names} if ALL not in read[record[0]] else row
+            many = len(known)
+            number = known.setdefault(row_identity(short), many)
+            if number == many:
+                kinds.setdefault(record[0], []).append(((record, number), short))
+            bits.append(1 << number)
+    try:
+        every = _Rows(kinds, tables, MOST_PRUNED).of(inner)
+    except _Unknown:
+        return None
+    for each in every:
+        own = reach.near.setdefault(key_identity(each.row.get(column) for column in columns), {})
+        for record, number in each.hangs_on:
+            own[record] = own.get(record, 0) | 1 << number
+    return reach
+
+
+ALL = "*"
+"""Stands for all columns of a table."""
+
+
+def _pruned(relation: Relation, wanted: set[str] | None, read: dict[str, set[str]]) -> Relation:
+    """Return a relation without the columns that nobody wants (None: all are), and note what it reads of tables."""
     match relation:
         case Scan():
-            return _scanned(relation, versions.get(relation.table, []), tables)
+            prefix = f"{relation.alias}."
+            names = (
+                {ALL} if wanted is None else {n.removeprefix(prefix) for n in wanted if n.startswith(prefix)}
+            )
+            read.setdefault(relation.table, set()).update(names)
+            return relation
         case Select():
-            keep = compile_predicate(relation.predicate)
-            return [each for each in _rows(relation.source, versions, tables) if keep(each.row)]
+            more = None if wanted is None else wanted | set(columns_of(relation.predicate))
+            return replace(relation, source=_pruned(relation.source, more, read))
         case Project():
-            computed = [(c.name, compile_expression(c.expression)) for c in relation.columns]
-            return [
-                replace(each, row={name: compute(each.row) for name, compute in computed})
-                for each in _rows(relation.source, versions, tables)
-            ]
-        case Distinct():
-            return [replace(each, exact=False) for each in _rows(relation.source, versions, tables)]
+            kept = tuple(c for c in relation.columns if wanted is None or c.name in wanted)
+            more = {name for c in kept for name in columns_of(c.expression)}
+            return replace(relation, columns=kept, source=_pruned(relation.source, more, read))
         case Join():
-            left, right = (_rows(side, versions, tables) for side in (relation.left, relation.right))
-            return _joined(relation, left, right, tables)
-        case SetOperation():
-            left, right = (_rows(side, versions, tables) for side in (relation.left, relation.right))
-            return _together(left, right)
+            told = [side for pair in relation.on for side in pair]
+            told += [relation.residual] if relation.residual is not None else []
+            more = None if wanted is None else wanted.union(*(columns_of(e) for e in told))
+            left, right = (_pruned(side, more, read) for side in (relation.left, relation.right))
+            return replace(relation, left=left, right=right)
+        case SetOperation():  # by position, and equal rows hang together
+            left, right = (_pruned(side, None, read) for side in (relation.left, relation.right))
+            return replace(relation, left=left, right=right)
+        case Distinct():
+            return replace(relation, source=_pruned(relation.source, None, read))
         case _:
-            raise _Unknown
+            return relation
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Computes all rows that any base state could give, of at most so many pairs."""
+
+    versions: Versions
+    tables: Tables
+    most: int
+
+    def of(self, relation: Relation) -> list[Potential]:
+        """Return those of a relation."""
+        match relation:
+            case Scan():
+                return _scanned(relation, self.versions.get(relation.table, []), self.tables)
+            case Select():
+                keep = compile_predicate(relation.predicate)
+                return [each for each in self.of(relation.source) if keep(each.row)]
+            case Project():
+                computed = [(c.name, compile_expression(c.expression)) for c in relation.columns]
+                return [
+                    replace(each, row={name: compute(each.row) for name, compute in computed})
+                    for each in self.of(relation.source)
+                ]
+            case Distinct():
+                return [replace(each, exact=False) for each in self.of(relation.source)]
+            case Join():
+                left, right = self.of(relation.left), self.of(relation.right)
+                return _joined(relation, left, right, self.tables, self.most)
+            case SetOperation():
+                return _together(self.of(relation.left), self.of(relation.right))
+            case _:
+                raise _Unknown
 
 
 def _scanned(scan: Scan, versions: list[tuple[Versioned, Row]], tables: Tables) -> list[Potential]:
@@ -131,10 +236,12 @@ def _scanned(scan: Scan, versions: list[tuple[Versioned, Row]], tables: Tables) 
     ]
 
 
-def _joined(join: Join, left: list[Potential], right: list[Potential], tables: Tables) -> list[Potential]:
+def _joined(
+    join: Join, left: list[Potential], right: list[Potential], tables: Tables, most: int
+) -> list[Potential]:
     if join.kind == "null-aware-anti":
         raise _Unknown  # each row hangs on every row of the other side
-    partners = _partners(join, left, right)
+    partners = _partners(join, left, right, most)
     found: list[Potential] = []
     met: list[set[Versioned]] = [set() for _ in right]
     for each, pairs in zip(left, partners, strict=True):
@@ -159,7 +266,7 @@ def _joined(join: Join, left: list[Potential], right: list[Potential], tables: T
 
 
 def _partners(
-    join: Join, left: list[Potential], right: list[Potential]
+    join: Join, left: list[Potential], right: list[Potential], most: int
 ) -> list[list[tuple[int, dict[str, Any]]]]:
     """Return for each row of the left the rows of the right that it meets, and both together."""
     residual = (lambda _: True) if join.residual is None else compile_predicate(join.residual)
@@ -175,7 +282,7 @@ def _partners(
         key = _key(each.row, left_on)
         rivals = candidates.get(key, []) if key is not None else []
         many += len(rivals)
-        if many > MOST:
+        if many > most:
             raise _Unknown
         pairs = ((number, {**each.row, **right[number].row}) for number in rivals)
         found.append([(number, both) for number, both in pairs if residual(both)])

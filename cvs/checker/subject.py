@@ -112,17 +112,25 @@ class Index:
                 if version.row is not None
             )
             found = self.meaning.near(versions)
-            self.known = found is not None
             for key, near in (found or {}).items():
                 self.touching[key] = near.records
                 if near.rows is not None:
                     self.sources[key] = near.rows
+            self.known = found is not None or self._reached()
             return
         for record, timeline in self.run.timelines.items():
             told = [self.meaning.contribution(record, v.row) for v in timeline.versions]
             self.contributions[record] = told
             for key in {key for each in told for key in each}:
                 self.touching.setdefault(key, []).append(record)
+
+    def _reached(self) -> bool:
+        """Look at rows cut down to what joins and keys read, where all versions are too many; say whether that told."""
+        rows = {record: [v.row for v in timeline.versions] for record, timeline in self.run.timelines.items()}
+        reach = self.meaning.reach(rows)
+        for key, near in (reach.near if reach is not None else {}).items():
+            self.touching[key] = sorted(near, key=repr)
+        return reach is not None
 
     def contribution(self, record: BaseRecord, version: int) -> Mapping[Key, Hashable] | None:
         """Return what a version contributes, or None if the version is not known."""
