@@ -37,6 +37,8 @@ PROVED = (
     "no-future", "certificates",
 )  # fmt: skip
 COMPLETE = ("complete", "complete-recorded-order")
+DOUBTS = 500
+"""Records of a view of another kind that are judged exactly, at most: minutes where all of them are in doubt."""
 TOO_LARGE = "the run is too large to search an order of its base updates"
 
 
@@ -211,15 +213,20 @@ def _left_over(
     """Judge exactly the records that were left over, with the base records that can matter to them."""
     if not found.others:
         return []
-    records = {key: view.records[key] for key in found.others if key in view.records}
+    others = set(found.others[:DOUBTS])
+    records = {key: view.records[key] for key in others if key in view.records}
     timelines = {name: run.timelines[name] for name in found.base_of_others if name in run.timelines}
     less = replace(
         run, views={view.name: replace(view, records=records)}, timelines=timelines,
         order=[update for update in run.order if update[0] in timelines],
     )  # fmt: skip
-    others = set(found.others)
     exact = judge(less, meanings, budget=budget, whole=False, owned=lambda _, key: key in others)
-    return [finding for finding in exact.findings if finding.key in others]
+    findings = [finding for finding in exact.findings if finding.key in others]
+    many, why = len(found.others) - len(others), f"records in doubt are searched up to {DOUBTS:,}"
+    return findings + [
+        Finding(property=name, verdict=Verdict.UNDECIDED, view=view.name, count=many, reason=why)
+        for name in (PROVED if many else ())
+    ]
 
 
 def _of_held(view: str, found: held.Accepted) -> list[Finding]:

@@ -265,3 +265,27 @@ def test_a_large_run_of_any_view_is_judged_as_exactly(monkeypatch: pytest.Monkey
                 compared[granularity] += bool(decided)
     assert compared["record"] > 60, compared
     assert compared["snapshots"] > 30, compared
+
+
+def test_where_all_versions_are_too_many_rows_cut_down_tell_what_is_near(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chance, decided = random.Random(5), 0
+    for number in range(24):
+        name = chance.choice([kind for kind in KINDS if not DefinitionMeaning(KINDS[kind]).linear])
+        events = in_epochs(chance, name)
+        events = harmed(chance, events) if number % 2 else events
+        with monkeypatch.context() as patched:
+            patched.setattr("cvs.checker.provenance.MOST", -1)
+            wide = judge(replay(events), partial(_meaning, name), budget=BUDGET)
+        exact = judge(replay(events), partial(_meaning, name), budget=BUDGET)
+        for ours, theirs in zip(wide.findings, exact.findings, strict=True):
+            assert (ours.property, ours.granularity, ours.key) == (
+                theirs.property,
+                theirs.granularity,
+                theirs.key,
+            )
+            if Verdict.UNDECIDED not in (ours.verdict, theirs.verdict):
+                assert ours.verdict is theirs.verdict, (ours, theirs, events)
+                decided += 1
+    assert decided > 400
