@@ -12,6 +12,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
 from cvs.checker import held
@@ -218,8 +219,7 @@ def test_thousands_of_runs_tell_the_same(told: Callable[[str], None]) -> None:
 WRONG: dict[str, Any] = {
     "_Snapshots._matters": lambda *_: False,  # what the cut has and a view record does not is not looked at
     "_Snapshots._goes_on": lambda *_: True,  # the lines of commits are believed
-    "_settled": lambda order: [1 << 62 for _ in order],  # what was not called yet may be held
-    "_known": lambda _: True,  # unknown outcomes of base updates are taken for good
+    "_Walk.rows": lambda *_, **__: {},  # the end is not looked at, nor what was there at first
 }
 
 
@@ -229,6 +229,27 @@ def test_each_rule_left_out_is_found(rule: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(f"cvs.checker.held.{rule}", WRONG[rule])
     with pytest.raises((AssertionError, KeyError, IndexError)):
         agree(seed=1, number=800)
+
+
+def test_an_answer_that_comes_late_hides_no_version_from_the_future(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first write absorbs what was called after the second one, which follows it, had returned."""
+    run = Recorder()
+    run.named("run", definition_to_json(KINDS["extremes"]))
+    run.base("k0", {"k": "k0", "x": 0, "y": 1})
+    run.base("k1", {"k": "k1", "x": 0, "y": 2})
+    run.write(0, {"x": 0, "least": 2, "most": 2}, [("k1", 0, 1)])
+    run.write(0, {"x": 0, "least": 1, "most": 2}, [("k0", 0, 1)], process="m2")
+    *start, c0, r0, c1, r1, t1, a1, t2, a2, rest = run.rest()
+    late = [c0, t1, t2, a2, c1, r1, a1, r0, rest]
+    events = [*start, *(msgspec.structs.replace(e, time=10 * i) for i, e in enumerate(late, 1))]
+    made = replay(events)
+    exact = judge(made, partial(_meaning, "extremes"))
+    assert [f.verdict for f in exact.of("no-future", "record")] == [Verdict.VIOLATED]
+    assert not held.accept(made, made.views["v"], _meaning("extremes", None)).proved
+    monkeypatch.setattr("cvs.checker.held._settled", lambda order: [a.returned for a in order])
+    found = held.accept(made, made.views["v"], _meaning("extremes", None))
+    assert found is not None
+    assert found.proved, "else this shows nothing"
 
 
 def large_of(events: list[Any], name: str) -> Judgement | None:
