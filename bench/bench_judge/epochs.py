@@ -4,7 +4,7 @@ An epoch takes in so many base updates and writes each group that they touch onc
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,14 @@ BLOCK = 10_000  # events written at once
 
 def write_epochs(path: Path, changes: int, records: int) -> None:
     """Write a run of so many base updates over so many view records."""
+    write_events(path, _events(changes, records))
+
+
+def write_events(path: Path, events: Iterable[Any]) -> None:
+    """Write events as lines, block by block."""
     block: list[Any] = []
     with path.open("wb") as file:
-        for event in _events(changes, records):
+        for event in events:
             block.append(event)
             if len(block) == BLOCK:
                 file.write(history_bytes(block))

@@ -12,16 +12,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from bench_judge.epochs import EPOCH, write_events
 from cvs.history import events as ev
-from cvs.history.codec import history_bytes
 from cvs.model.definitions import definition_to_json
 from cvs.plan.cql import tables_of_schema
 from cvs.plan.sql import parse_views
 from cvs.stream.shop import CITIES, TABLES, VIEWS
 
-EPOCH = 1_000  # base updates an epoch
 PRODUCTS, CUSTOMERS = 40, 400
-BLOCK = 10_000  # events written at once
 
 Record = tuple[str, int]
 
@@ -154,14 +152,7 @@ def _changes(
 
 def write_shop(path: Path, changes: int, orders: int) -> None:
     """Write a run of so many base updates over so many orders."""
-    block: list[Any] = []
-    with path.open("wb") as file:
-        for event in _events(changes, orders):
-            block.append(event)
-            if len(block) == BLOCK:
-                file.write(history_bytes(block))
-                block.clear()
-        file.write(history_bytes(block))
+    write_events(path, _events(changes, orders))
 
 
 def headers() -> list[Any]:
