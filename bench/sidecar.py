@@ -39,6 +39,7 @@ from cvs.errors import StoreError
 from cvs.sidecar.apply import carry_out, propose
 from cvs.sidecar.http import StatusServer
 from cvs.sidecar.requests import Requests
+from cvs.sidecar.scanning import give_way
 from cvs.sidecar.settings import settings_from
 from cvs.sidecar.status import EpochStatus, StatusBoard, ViewStatus
 from cvs.sidecar.views import Views, cluster_address, opened_views
@@ -82,6 +83,7 @@ def show(session: CassandraSession, rows: int) -> None:
 
 
 def verified(views: Views, name: str, rows: int) -> dict[str, Any]:
+    give_way()  # as `cvs verify` does
     wall, cpu = time.perf_counter(), time.process_time()
     report = views.verify(views.named(name), wait=lambda: None)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu

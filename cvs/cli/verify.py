@@ -8,6 +8,7 @@ import msgspec
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json, talk
 from cvs.errors import ExitCode, StoreError
+from cvs.sidecar.scanning import give_way
 from cvs.sidecar.verification import Report
 from cvs.sidecar.views import opened_views
 
@@ -28,6 +29,7 @@ def command(view: str | None, settings_file: str | None, wait_s: float, as_json:
     \b
     cvs verify shop.orders_by_region --wait 5
     """
+    give_way()
     with opened_views(read_settings(settings_file)) as views:
         wanted = views.asked_for(view)
         reports = []

@@ -3,6 +3,7 @@
 What is read is never held: rows are handed on one by one, and a page is asked for while the one before it is worked on.
 """
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,8 @@ from cvs.store.session import CassandraSession
 Row = dict[str, Any]  # because columns have any CQL type
 LOWEST, TOKENS = -(2**63), 2**64
 PARTS = 16
-ASKED_AT_ONCE = 4
+ASKED_AT_ONCE = 2
+COURTESY = 10
 ROWS_A_PAGE = 5_000
 _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "double"})
 CANONICAL = _NUMBERS | {"ascii", "text", "varchar", "boolean", "uuid", "timeuuid", "blob"}
@@ -36,6 +38,11 @@ def canonical_form(columns: Iterable[tuple[str, str]]) -> Callable[[Row], Row]:
         return row
 
     return formed
+
+
+def give_way() -> None:
+    """Let what follows the base on this machine go first: whoever only reads can wait."""
+    os.nice(COURTESY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
