@@ -62,18 +62,18 @@ def accept(run: Run, view: ViewRun, meaning: Meaning) -> Accepted | None:
     if reach is None:
         return None
     walk = _Walk(run, view, meaning, reach)
+    snapshots = _Snapshots(walk).stale() if run.commits else None
     found = Accepted()
     for key in sorted(view.records.keys() | reach.near.keys() | walk.empty.keys(), key=repr):
-        walk.judge(key, view.records.get(key, ViewRecord(key=key)), found)
-    if run.commits and not found.others:
-        found.snapshots = _Snapshots(walk).stale()
+        walk.judge(key, found)
+    found.snapshots = None if found.others else snapshots
     _leave_some(found, walk)
     return found
 
 
 def _leave_some(found: Accepted, walk: "_Walk") -> None:
     """Leave the smallest of those that may not be complete to whoever searches an order; name what others hang on."""
-    unsure = [key for key in found.proved if key not in found.complete and key in walk.writes]
+    unsure = [key for key in found.proved if key not in found.complete and walk.writes.get(key)]
     unsure.sort(key=lambda key: (len(walk.reach.near.get(key, ())) * len(walk.writes[key]), repr(key)))
     found.others += unsure[:SEARCHED]
     left = set(found.others)
@@ -104,7 +104,12 @@ class _Walk:
     meaning: Meaning
     reach: Reach
     empty: dict[Key, Hashable] = field(init=False)  # the view of nothing
-    writes: dict[Key, list[Attempt]] = field(default_factory=dict)  # of the records accepted, in order
+    writes: dict[Key, list[Attempt]] = field(
+        default_factory=dict
+    )  # in order, of records of which that is plain
+    sure: set[int] = field(
+        default_factory=set
+    )  # events of writes whose rows are known to be the view of what is held
     place: dict[tuple[BaseRecord, int], int] = field(init=False)
     folding: Folding | None = field(init=False)
 
@@ -113,23 +118,25 @@ class _Walk:
         self.folding = self.meaning.folding
         self.empty = dict(self.meaning.view({}))
         self.place = {update: number for number, update in enumerate(self.run.order)}
+        for key, record in self.view.records.items():
+            check = check_record(record)
+            if _plain(record, check):
+                self.writes[key] = check.order
 
-    def judge(self, key: Key, record: ViewRecord, found: Accepted) -> None:
+    def judge(self, key: Key, found: Accepted) -> None:
         """Accept a view record, or leave it."""
-        check = check_record(record)
+        record, order = self.view.records.get(key, ViewRecord(key=key)), self.writes.get(key, [])
         near = [self.run.timelines[r] for r in self.reach.near.get(key, ())]
         held = _Held(key, None if self.folding is None else Group(self.folding, key))
-        if not (_plain(record, check) and all(map(_known, near)) and self._trusted(held, record, check)):
+        plain = key in self.writes or key not in self.view.records
+        if not (plain and all(map(_known, near)) and self._trusted(held, record, order)):
             found.others.append(key)
             return
         found.proved.append(key)
-        if check.order:
-            self.writes[key] = check.order
-        else:
-            found.still += 1
+        found.still += not order
         if self._complete(held, near):
             found.complete.add(key)
-        found.stale = _staleness(found.stale, check.order, self._changes(held, near, check.order))
+        found.stale = _staleness(found.stale, order, self._changes(held, near, order))
 
     def shown(self, key: Key, rows: dict[BaseRecord, Row]) -> Hashable:
         """Return what the view shows of some rows, which are all that can matter."""
@@ -169,25 +176,25 @@ class _Walk:
         place = number - timeline.first
         return timeline.versions[place].row if self.reach.touches(key, timeline.record, place) else None
 
-    def _trusted(self, held: _Held, record: ViewRecord, check: ChainCheck) -> bool:
+    def _trusted(self, held: _Held, record: ViewRecord, order: Sequence[Attempt]) -> bool:
         """Say whether all is right; what has no meaning is not."""
         try:
-            return self._right(held, record, check)
+            return self._right(held, record, order)
         except (AssumptionError, ArithmeticError):
             return False
 
-    def _right(self, held: _Held, record: ViewRecord, check: ChainCheck) -> bool:
+    def _right(self, held: _Held, record: ViewRecord, order: Sequence[Attempt]) -> bool:
         """Say whether each row is the view of what is held, up to the last base state."""
         self._move(held, self.rows(held.key, {}))
         at_first = self._shown(held)
         if self.run.has_checkpoint and frozen_row(record.initial_row) != at_first:
             return False
         row = at_first
-        for attempt, returned in zip(check.order, _settled(check.order), strict=True):
+        for attempt, returned in zip(order, _settled(order), strict=True):
             if not self._absorb(held, attempt, returned):
                 return False
             row = frozen_row(attempt.row)
-            if self._shown(held) != row:
+            if attempt.event not in self.sure and self._shown(held) != row:
                 return False
         last = self.rows(held.key, {}, last=True)
         return last == held.rows or self.shown(held.key, last) == row
@@ -284,7 +291,7 @@ def _staleness(
 
 
 class _Snapshots:
-    """Walks the commits of a view all of whose records are accepted."""
+    """Walks the commits of a view: one recomputation at each tells of all view records that moved."""
 
     def __init__(self, walk: _Walk) -> None:
         self.walk, self.run = walk, walk.run
@@ -293,12 +300,13 @@ class _Snapshots:
         self.held: dict[Key, dict[BaseRecord, int]] = {}
         self.apart: dict[
             Key, dict[BaseRecord, None]
-        ] = {}  # base records of which a view record holds another version
+        ] = {}  # of what a record holds another version than the cut
         self.row: dict[Key, Hashable] = {}
         self.keys: dict[BaseRecord, list[Key]] = {}
         for key, near in walk.reach.near.items():
-            for record in near:
-                self.keys.setdefault(record, []).append(key)
+            if key in walk.writes or key not in walk.view.records:  # others are left over
+                for record in near:
+                    self.keys.setdefault(record, []).append(key)
 
     def stale(self) -> Stale | None:
         """Return how stale snapshots were; None where it is not shown that they were views of their cuts."""
@@ -306,6 +314,7 @@ class _Snapshots:
         if writes is None or not self._in_order():
             return None
         since: dict[BaseRecord, list[tuple[int, int]]] = {}
+        right = True
         for position, (commit, own) in enumerate(zip(self.commits, writes, strict=True), 1):
             touched: dict[Key, None] = {}
             for record, line in _lines(commit):
@@ -316,21 +325,53 @@ class _Snapshots:
                 for key in self.keys.get(record, ()):
                     self._compare(key, record)
                     touched[key] = None
-            for key, attempt in own:
-                for record, line in _lines(attempt):
-                    self.held.setdefault(key, {})[record] = line.to_version
-                    self._compare(key, record)
-                self.row[key] = frozen_row(attempt.row)
-                touched[key] = None
-            if not all(map(self._agree, touched)):
+            if not all(self._take(key, attempt) for key, attempt in own):
                 return None
-        return _staleness(Stale(), self.commits, self._changes(since))
+            right &= self._agree(touched, dict(own))
+        return _staleness(Stale(), self.commits, self._changes(since)) if right else None
+
+    def _take(self, key: Key, attempt: Attempt) -> bool:
+        """Let a view record hold what a write absorbed; say no where there is no such version."""
+        for record, line in _lines(attempt):
+            timeline = self.run.timelines.get(record)
+            if timeline is None or timeline.at(line.to_version) is None:
+                return False
+            self.held.setdefault(key, {})[record] = line.to_version
+            self._compare(key, record)
+        self.row[key] = frozen_row(attempt.row)
+        return True
+
+    def _agree(self, touched: Iterable[Key], written: Mapping[Key, Attempt]) -> bool:
+        """Say whether view records show what the cut does, and note which writes left the view of what is held.
+
+        Who holds all of the cut that matters and was not written shows it; groups are kept step by step when their
+        turn comes. All others are recomputed at once.
+        """
+        apart = {key for key in (*touched, *written) if self._apart(key)}
+        asked = apart if self.walk.folding is not None else apart.union(written)
+        rows: dict[BaseRecord, Row] = {}
+        for key in asked:
+            rows |= self.walk.rows(key, self.cut)
+        found = self.walk.meaning.view(rows)
+        if IMPOSSIBLE in found.values():
+            return False
+        wrong = {key for key in asked if found.get(key) != self._shown(key)}
+        refuted = apart | wrong
+        known = (attempt for key, attempt in written.items() if key in asked and key not in refuted)
+        self.walk.sure.update(attempt.event for attempt in known)
+        return not wrong
+
+    def _apart(self, key: Key) -> bool:
+        """Say whether a view record holds something that matters in another version than the cut."""
+        return any(self._matters(key, record) for record in self.apart.get(key, ()))
 
     def _writes(self) -> list[list[tuple[Key, Attempt]]] | None:
         """Return the writes that each commit is the first to show; None where they have no such order."""
         epochs = [commit.epoch for commit in self.commits]
         found: list[list[tuple[Key, Attempt]]] = [[] for _ in epochs]
         for key, order in self.walk.writes.items():
+            if not order:
+                continue
             ranks = [bisect_left(epochs, attempt.new[:2]) for attempt in order]
             if ranks != sorted(ranks) or ranks[-1] == len(epochs):
                 return None
@@ -365,12 +406,6 @@ class _Snapshots:
             self.apart.get(key, {}).pop(record, None)
         else:
             self.apart.setdefault(key, {})[record] = None
-
-    def _agree(self, key: Key) -> bool:
-        """Say whether a view record shows what the cut does: surely if it holds all of it that matters."""
-        if not any(self._matters(key, record) for record in self.apart.get(key, ())):
-            return True
-        return self.walk.shown(key, self.walk.rows(key, self.cut)) == self._shown(key)
 
     def _matters(self, key: Key, record: BaseRecord) -> bool:
         first = self.run.timelines[record].first
