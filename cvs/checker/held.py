@@ -347,7 +347,7 @@ class _Snapshots:
         Who holds all of the cut that matters and was not written shows it; groups are kept step by step when their
         turn comes. All others are recomputed at once.
         """
-        apart = {key for key in (*touched, *written) if self._apart(key)}
+        apart = {key for key in (*touched, *written) if self.apart.get(key)}
         asked = apart if self.walk.folding is not None else apart.union(written)
         rows: dict[BaseRecord, Row] = {}
         for key in asked:
@@ -360,10 +360,6 @@ class _Snapshots:
         known = (attempt for key, attempt in written.items() if key in asked and key not in refuted)
         self.walk.sure.update(attempt.event for attempt in known)
         return not wrong
-
-    def _apart(self, key: Key) -> bool:
-        """Say whether a view record holds something that matters in another version than the cut."""
-        return any(self._matters(key, record) for record in self.apart.get(key, ()))
 
     def _writes(self) -> list[list[tuple[Key, Attempt]]] | None:
         """Return the writes that each commit is the first to show; None where they have no such order."""
@@ -398,19 +394,17 @@ class _Snapshots:
         return line.from_version == before < line.to_version
 
     def _compare(self, key: Key, record: BaseRecord) -> None:
-        """Note whether a view record holds of a base record what the cut has."""
-        near = self.walk.reach.near.get(key, {})
+        """Note whether a view record holds of a base record another version than the cut, and one of them matters."""
         first = self.run.timelines[record].first
-        same = self.held.get(key, {}).get(record, first) == self.cut.get(record, first)
-        if same or record not in near:
-            self.apart.get(key, {}).pop(record, None)
-        else:
+        held, cut = self.held.get(key, {}).get(record, first), self.cut.get(record, first)
+        if held != cut and self._matters(key, record, (held - first, cut - first)):
             self.apart.setdefault(key, {})[record] = None
+        elif key in self.apart:
+            self.apart[key].pop(record, None)
 
-    def _matters(self, key: Key, record: BaseRecord) -> bool:
-        first = self.run.timelines[record].first
-        numbers = (self.held.get(key, {}).get(record, first), self.cut.get(record, first))
-        return any(self.walk.reach.touches(key, record, number - first) for number in numbers)
+    def _matters(self, key: Key, record: BaseRecord, places: Iterable[int]) -> bool:
+        reach = self.walk.reach
+        return key in reach.near and any(reach.touches(key, record, place) for place in places)
 
     def _shown(self, key: Key) -> Hashable:
         if key not in self.row:  # not written yet
