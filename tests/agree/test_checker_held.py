@@ -217,16 +217,18 @@ def test_thousands_of_runs_tell_the_same(told: Callable[[str], None]) -> None:
 
 
 WRONG: dict[str, Any] = {
-    "_Snapshots._matters": lambda *_: False,  # what the cut has and a view record does not is not looked at
-    "_Snapshots._goes_on": lambda *_: True,  # the lines of commits are believed
-    "_Walk.rows": lambda *_, **__: {},  # the end is not looked at, nor what was there at first
+    "committed.Committed._matters": lambda *_: (
+        False
+    ),  # what the cut has and a view record does not is not looked at
+    "committed.Committed._goes_on": lambda *_: True,  # the lines of commits are believed
+    "holding.Holding.rows": lambda *_, **__: {},  # the end is not looked at, nor what was there at first
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", list(WRONG))
 def test_each_rule_left_out_is_found(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"cvs.checker.held.{rule}", WRONG[rule])
+    monkeypatch.setattr(f"cvs.checker.{rule}", WRONG[rule])
     with pytest.raises((AssertionError, KeyError, IndexError)):
         agree(seed=1, number=800)
 

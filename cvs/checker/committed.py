@@ -1,0 +1,142 @@
+"""What snapshots saw of a view of any class: at each commit the view of its cut, if every view record shows that."""
+
+from bisect import bisect_left
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from itertools import pairwise
+
+from cvs.checker.changes import Stale
+from cvs.checker.holding import Holding, lines_of, staleness_of
+from cvs.checker.meaning import IMPOSSIBLE, frozen_row
+from cvs.checker.replay import Attempt, BaseRecord, Commit, Key, Row
+from cvs.history.events import Absorbed
+
+
+class Committed:
+    """Walks the commits of a view: one recomputation at each tells of all view records that moved."""
+
+    def __init__(self, holding: Holding) -> None:
+        self.holding, self.run = holding, holding.run
+        self.commits = sorted(holding.run.commits, key=lambda commit: commit.epoch)
+        self.cut: dict[BaseRecord, int] = {}
+        self.held: dict[Key, dict[BaseRecord, int]] = {}
+        self.apart: dict[
+            Key, dict[BaseRecord, None]
+        ] = {}  # of what a record holds another version than the cut
+        self.row: dict[Key, Hashable] = {}
+        self.keys: dict[BaseRecord, list[Key]] = {}
+        for key, near in holding.reach.near.items():
+            if key in holding.writes or key not in holding.view.records:  # others are left over
+                for record in near:
+                    self.keys.setdefault(record, []).append(key)
+
+    def stale(self) -> Stale | None:
+        """Return how stale snapshots were; None where it is not shown that they were views of their cuts."""
+        writes = self._writes()
+        if writes is None or not self._in_order():
+            return None
+        since: dict[BaseRecord, list[tuple[int, int]]] = {}
+        right = True
+        for position, (commit, own) in enumerate(zip(self.commits, writes, strict=True), 1):
+            touched: dict[Key, None] = {}
+            for record, line in lines_of(commit):
+                if not self._goes_on(record, line, commit):
+                    return None
+                self.cut[record] = line.to_version
+                since.setdefault(record, []).append((line.to_version, position))
+                for key in self.keys.get(record, ()):
+                    self._compare(key, record)
+                    touched[key] = None
+            if not all(self._take(key, attempt) for key, attempt in own):
+                return None
+            right &= self._agree(touched, dict(own))
+        return staleness_of(Stale(), self.commits, self._changes(since)) if right else None
+
+    def _take(self, key: Key, attempt: Attempt) -> bool:
+        """Let a view record hold what a write absorbed; say no where there is no such version."""
+        for record, line in lines_of(attempt):
+            timeline = self.run.timelines.get(record)
+            if timeline is None or timeline.at(line.to_version) is None:
+                return False
+            self.held.setdefault(key, {})[record] = line.to_version
+            self._compare(key, record)
+        self.row[key] = frozen_row(attempt.row)
+        return True
+
+    def _agree(self, touched: Iterable[Key], written: Mapping[Key, Attempt]) -> bool:
+        """Say whether view records show what the cut does, and note which writes left the view of what is held.
+
+        Who holds all of the cut that matters and was not written shows it; groups are kept step by step when their
+        turn comes. All others are recomputed at once.
+        """
+        apart = {key for key in (*touched, *written) if self.apart.get(key)}
+        asked = apart if self.holding.folding is not None else apart.union(written)
+        rows: dict[BaseRecord, Row] = {}
+        for key in asked:
+            rows |= self.holding.rows(key, self.cut)
+        found = self.holding.meaning.view(rows)
+        if IMPOSSIBLE in found.values():
+            return False
+        wrong = {key for key in asked if found.get(key) != self._shown(key)}
+        refuted = apart | wrong
+        known = (attempt for key, attempt in written.items() if key in asked and key not in refuted)
+        self.holding.sure.update(attempt.event for attempt in known)
+        return not wrong
+
+    def _writes(self) -> list[list[tuple[Key, Attempt]]] | None:
+        """Return the writes that each commit is the first to show; None where they have no such order."""
+        epochs = [commit.epoch for commit in self.commits]
+        found: list[list[tuple[Key, Attempt]]] = [[] for _ in epochs]
+        for key, order in self.holding.writes.items():
+            if not order:
+                continue
+            ranks = [bisect_left(epochs, attempt.new[:2]) for attempt in order]
+            if ranks != sorted(ranks) or ranks[-1] == len(epochs):
+                return None
+            for rank, attempt in zip(ranks, order, strict=True):
+                found[rank].append((key, attempt))
+        return found
+
+    def _in_order(self) -> bool:
+        """Say whether one pipeline committed, each epoch once and after those before it, with certificates."""
+        one = len({commit.pipeline for commit in self.commits}) == 1
+        pairs = list(pairwise(self.commits))
+        return (
+            one
+            and any(c.absorbed for c in self.commits)
+            and all(a.epoch < b.epoch and a.time <= b.time for a, b in pairs)
+        )
+
+    def _goes_on(self, record: BaseRecord, line: Absorbed, commit: Commit) -> bool:
+        timeline = self.run.timelines.get(record)
+        version = timeline.at(line.to_version) if timeline is not None else None
+        if timeline is None or version is None or version.called > commit.time:
+            return False
+        before = self.cut.get(record, timeline.first)
+        return line.from_version == before < line.to_version
+
+    def _compare(self, key: Key, record: BaseRecord) -> None:
+        """Note whether a view record holds of a base record another version than the cut, and one of them matters."""
+        first = self.run.timelines[record].first
+        held, cut = self.held.get(key, {}).get(record, first), self.cut.get(record, first)
+        if held != cut and self._matters(key, record, (held - first, cut - first)):
+            self.apart.setdefault(key, {})[record] = None
+        elif key in self.apart:
+            self.apart[key].pop(record, None)
+
+    def _matters(self, key: Key, record: BaseRecord, places: Iterable[int]) -> bool:
+        reach = self.holding.reach
+        return key in reach.near and any(reach.touches(key, record, place) for place in places)
+
+    def _shown(self, key: Key) -> Hashable:
+        if key not in self.row:  # not written yet
+            self.row[key] = self.holding.shown(key, self.holding.rows(key, {}))
+        return self.row[key]
+
+    def _changes(self, since: dict[BaseRecord, list[tuple[int, int]]]) -> Iterator[tuple[int, int]]:
+        for record in self.keys:
+            timeline, steps = self.run.timelines[record], since.get(record, [])
+            for place in range(1, len(timeline.versions)):
+                version = timeline.versions[place]
+                if version.row != timeline.versions[place - 1].row:
+                    at = bisect_left(steps, (timeline.first + place, 0))
+                    yield version.returned, steps[at][1] if at < len(steps) else len(self.commits) + 1

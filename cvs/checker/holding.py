@@ -1,0 +1,110 @@
+"""What both of `held.py` and `committed.py` ask of a view: its writes in order, its rows, what it shows of them."""
+
+from bisect import bisect_right
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from cvs.checker.changes import Stale
+from cvs.checker.groups import Folding
+from cvs.checker.meaning import IMPOSSIBLE, Meaning
+from cvs.checker.provenance import Reach
+from cvs.checker.replay import (
+    ENDLESS,
+    Attempt,
+    BaseRecord,
+    Commit,
+    Key,
+    Row,
+    Run,
+    Timeline,
+    ViewRecord,
+    ViewRun,
+)
+from cvs.checker.signatures import ChainCheck, check_record
+from cvs.checker.verdict import Verdict
+from cvs.history.events import Absorbed
+from cvs.model.identity import key_identity
+from cvs.model.outcome import OutcomeKind
+
+
+@dataclass(slots=True)
+class Holding:
+    """One view of a run."""
+
+    run: Run
+    view: ViewRun
+    meaning: Meaning
+    reach: Reach
+    empty: dict[Key, Hashable] = field(init=False)  # the view of nothing
+    writes: dict[Key, list[Attempt]] = field(
+        default_factory=dict
+    )  # in order, of records of which that is plain
+    sure: set[int] = field(
+        default_factory=set
+    )  # events of writes whose rows are known to be the view of what is held
+    place: dict[tuple[BaseRecord, int], int] = field(init=False)
+    folding: Folding | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Look at the view of nothing, at the recorded order, and at what is below a fold."""
+        self.folding = self.meaning.folding
+        self.empty = dict(self.meaning.view({}))
+        self.place = {update: number for number, update in enumerate(self.run.order)}
+        for key, record in self.view.records.items():
+            check = check_record(record)
+            if _plain(record, check):
+                self.writes[key] = check.order
+
+    def shown(self, key: Key, rows: dict[BaseRecord, Row]) -> Hashable:
+        """Return what the view shows of some rows, which are all that can matter."""
+        if not rows:
+            return self.empty.get(key)
+        found = self.meaning.view(rows)
+        return IMPOSSIBLE if IMPOSSIBLE in found.values() else found.get(key)
+
+    def rows(self, key: Key, versions: dict[BaseRecord, int], *, last: bool = False) -> dict[BaseRecord, Row]:
+        """Return the rows that matter of some versions; of what has none the first, or the last."""
+        found: dict[BaseRecord, Row] = {}
+        for record in self.reach.near.get(key, ()):
+            timeline = self.run.timelines[record]
+            number = versions.get(record, timeline.last if last else timeline.first)
+            row = self.row_of(key, timeline, number)
+            if row is not None:
+                found[record] = row
+        return found
+
+    def row_of(self, key: Key, timeline: Timeline, number: int) -> Row | None:
+        """Return the row of a version, if it can matter to a view record."""
+        place = number - timeline.first
+        return timeline.versions[place].row if self.reach.touches(key, timeline.record, place) else None
+
+
+def _plain(record: ViewRecord, check: ChainCheck) -> bool:
+    known = all(a.outcome is not OutcomeKind.UNKNOWN for a in record.attempts)
+    return check.verdict is Verdict.HOLDS and not check.ambiguous and known and not record.reads
+
+
+def lines_of(attempt: Attempt | Commit) -> Iterator[tuple[BaseRecord, Absorbed]]:
+    """Return the certificate lines, by base record."""
+    return (((line.table, key_identity(line.key)), line) for line in attempt.absorbed)
+
+
+def staleness_of(
+    so_far: Stale, states: Sequence[Attempt | Commit], changes: Iterable[tuple[int, int]]
+) -> Stale:
+    """Measure changes that had returned before a state was called that did not have them."""
+    latest = -ENDLESS
+    called = [latest := max(latest, s.called if isinstance(s, Attempt) else s.time) for s in states]
+    behind = [0] * (len(called) + 2)
+    gap = 0
+    for returned, has in changes:
+        since = bisect_right(called, returned) + 1  # the first state after it; states are numbered from 1
+        if since < has:
+            behind[since] += 1
+            behind[has] -= 1
+            gap = max(gap, called[has - 2] - returned)
+    most = running = 0
+    for step in behind:
+        running += step
+        most = max(most, running)
+    return Stale(versions=max(so_far.versions, most), nanoseconds=max(so_far.nanoseconds, gap))
