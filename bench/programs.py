@@ -1,7 +1,7 @@
 """Update programs on one real node: the bare test-and-set limit, COUNT against it, contention, epochs.
 
     python bench/programs.py [--part limit|contention|epoch] [--seconds 4] [--rounds 5] [--out FILE.json]
-    python bench/programs.py --draw FILE.svg RESULTS.json...
+    python bench/programs.py --draw FILE.svg RESULTS.json...      # with `contention` and `epoch` in one or more of them
 
 Every figure of one call comes from one node on one machine; compare ratios, not absolute times. Rounds are
 interleaved; a rate is the median of the rounds, with their range. The commit log is synced periodically (Cassandra's
@@ -88,7 +88,7 @@ def programmed(load: Load, store: CassandraStore) -> tuple[int, int, list[float]
         remember=load.what != "reading",
     )
     random = Random(load.manager)
-    latencies, began, number = [], time.perf_counter(), 0
+    latencies, began, number, done = [], time.perf_counter(), 0, 0
     own = f"-{load.manager}" if load.records == 0 else ""
     while (now := time.perf_counter()) - began < load.seconds:
         number += 1
@@ -112,7 +112,8 @@ def programmed(load: Load, store: CassandraStore) -> tuple[int, int, list[float]
                 time.sleep(0.002 * 2 ** min(tries, 6) * random.random())
         if ending is Ending.APPLIED:  # because a replay costs nothing
             latencies.append(time.perf_counter() - now)
-    return len(latencies), manager.counts.rejected, latencies
+            done += now + latencies[-1] - began <= load.seconds  # the last may have taken long
+    return done, manager.counts.rejected, latencies
 
 
 def work(address: ClusterAddress, inbox: "multiprocessing.Queue", out: "multiprocessing.Queue") -> None:
