@@ -56,8 +56,8 @@ class Sums:
             nan, up, down = self.special
             self.special = (
                 nan + times * (value != value),
-                up + times * (value > 0),
-                down + times * (value < 0),
+                up + times * (value == math.inf),
+                down + times * (value == -math.inf),
             )
             return
         self.total = self._plus(self.total, value, times)
