@@ -68,7 +68,7 @@ class Committed:
         Who holds all of the cut that matters and was not written shows it; groups are kept step by step when their
         turn comes. All others are recomputed at once.
         """
-        apart = {key for key in (*touched, *written) if self.apart.get(key)}
+        apart = {key for key in (*touched, *written) if self._apart(key)}
         asked = apart if self.holding.folding is not None else apart.union(written)
         rows: dict[BaseRecord, Row] = {}
         for key in asked:
@@ -81,6 +81,17 @@ class Committed:
         known = (attempt for key, attempt in written.items() if key in asked and key not in refuted)
         self.holding.sure.update(attempt.event for attempt in known)
         return not wrong
+
+    def _apart(self, key: Key) -> bool:
+        """Say whether something that a view record holds in another version than the cut makes a row in either."""
+        held = self.held.get(key, {})
+
+        def places(record: BaseRecord) -> tuple[int, int]:
+            first = self.run.timelines[record].first
+            return held.get(record, first) - first, self.cut.get(record, first) - first
+
+        reach = self.holding.reach
+        return any(reach.meets(key, record, places) for record in self.apart.get(key, ()))
 
     def _writes(self) -> list[list[tuple[Key, Attempt]]] | None:
         """Return the writes that each commit is the first to show; None where they have no such order."""

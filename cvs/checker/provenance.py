@@ -7,7 +7,7 @@ met. What no row with a key hangs on cannot change what the view shows there, so
 from the others alone.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -107,9 +107,21 @@ class Reach:
         default_factory=dict
     )  # the bit of each version; 0: nothing is there
 
+    # what makes rows, if that is exact
+    rows: dict[tuple[Key, BaseRecord], list[frozenset[Versioned]]] | None = None
+
     def touches(self, key: Key, record: BaseRecord, place: int) -> bool:
         """Say whether the version at a place of a time-line can matter to a view record."""
         return bool(self.near[key].get(record, 0) & self.kinds[record][place])
+
+    def meets(self, key: Key, record: BaseRecord, places: Callable[[BaseRecord], Iterable[int]]) -> bool:
+        """Say whether a base record makes a row with others, if each of them stands at one of its `places`."""
+        if self.rows is None:
+            return True
+        return any(
+            all(any(self.kinds[other][place] == 1 << kind for place in places(other)) for other, kind in row)
+            for row in self.rows.get((key, record), ())
+        )
 
 
 def reach_of(
@@ -147,10 +159,14 @@ def reach_of(
         every = _Rows(kinds, tables, MOST_PRUNED).of(inner)
     except _Unknown:
         return None
+    exact: dict[tuple[Key, BaseRecord], list[frozenset[Versioned]]] = {}
     for each in every:
-        own = reach.near.setdefault(key_identity(each.row.get(column) for column in columns), {})
+        name = key_identity(each.row.get(column) for column in columns)
+        own = reach.near.setdefault(name, {})
         for record, number in each.hangs_on:
             own[record] = own.get(record, 0) | 1 << number
+            exact.setdefault((name, record), []).append(each.hangs_on)
+    reach.rows = exact if all(each.exact for each in every) else None
     return reach
 
 

@@ -220,6 +220,7 @@ WRONG: dict[str, Any] = {
     "committed.Committed._matters": lambda *_: (
         False
     ),  # what the cut has and a view record does not is not looked at
+    "committed.Committed._apart": lambda *_: False,
     "committed.Committed._goes_on": lambda *_: True,  # the lines of commits are believed
     "holding.Holding.rows": lambda *_, **__: {},  # the end is not looked at, nor what was there at first
 }
