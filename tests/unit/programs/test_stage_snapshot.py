@@ -56,6 +56,10 @@ def test_a_key_that_is_the_stages_own_asks_for_one_row() -> None:
     assert len(only.prefixes) == 1
 
 
+def test_edges_of_one_source_that_agree_about_the_key_ask_for_one_row() -> None:
+    assert asked_for(edge("d", "a", "b"), edge("d", "a", "b")) == asked_for(edge("d", "a", "b"))
+
+
 def test_edges_of_one_source_that_disagree_about_the_key_ask_for_everything() -> None:
     """The row may have come over either edge: (1, 2) as it stands, or (2, 1) with its columns changed about."""
     asked = asked_for(edge("d", "a", "b"), edge("d", "b", "a"))
