@@ -44,4 +44,5 @@ ACCEPTED: dict[str, str] = {
     "stage_sets.TopKCompute._rank: 0 -> 1 (3)": RANK,
     "stage_combined.Combined.__init__: len(edges) >= TOGETHER_MIN -> len(edges) > TOGETHER_MIN": SHORTCUT,
     "stage_combined._sorted: 1 -> 2 (2)": "the same: there are no edges beyond the last, whatever their bits",
+    "stage_images.module: 1 -> 2": "the same: no epoch begins after either",
 }

@@ -117,3 +117,8 @@ def test_published_rows_are_of_the_latest_write_and_of_one_time_the_last() -> No
     publish(0, ("c", 3, "first"))
     assert door.showing("v") == {(1, "a"): ("a", 1, "same"), (3, "c"): ("c", 3, "first")}
     assert door.showing("other") == {}
+
+
+def test_what_is_no_request_is_refused() -> None:
+    with pytest.raises(AssertionError):
+        MemoryDoor().answer("no request")  # type: ignore[arg-type]
