@@ -45,4 +45,5 @@ ACCEPTED: dict[str, str] = {
     "stage_combined.Combined.__init__: len(edges) >= TOGETHER_MIN -> len(edges) > TOGETHER_MIN": SHORTCUT,
     "stage_combined._sorted: 1 -> 2 (2)": "the same: there are no edges beyond the last, whatever their bits",
     "stage_images.module: 1 -> 2": "the same: no epoch begins after either",
+    "stage_combined.Combined.passing: left & having -> left | having": SHORTCUT,
 }

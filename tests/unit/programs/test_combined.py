@@ -64,7 +64,7 @@ def test_it_passes_what_each_edge_passes(seed: int) -> None:
     for one, found in zip(edges, got, strict=True):
         wanted = Bag()
         through(compile_edge(one, COLUMNS), changes, wanted)
-        assert found == wanted, one.where
+        assert found.entries == wanted.entries, one.where
 
 
 def test_a_thousand_bounds_of_one_expression_compute_it_once() -> None:
