@@ -356,6 +356,8 @@ def main() -> None:
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start\n")
     global KEEP, ONLY_MADE
     KEEP, ONLY_MADE = options.folder is not None, options.only_make
+    if options.folder is not None:
+        options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         print(*HEADS, sep="\n")
         for part in options.part or PARTS:
