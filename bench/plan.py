@@ -5,6 +5,7 @@ dictionaries (planning, merged, zones, tpch), of a real node and its client toge
 Ratios are within one run.
 """
 
+import argparse
 import gc
 import json
 import os
@@ -391,17 +392,24 @@ PARTS = {
 }
 
 
-def main(wanted: list[str]) -> None:
-    """`python bench/plan.py [part [word ...]]`: queries for `tpch`, shapes and numbers of views for `merged`."""
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("part", nargs="?", choices=PARTS, help="all of them, if none is named")
+    parser.add_argument(
+        "words", nargs="*", help="queries for tpch (q1 q6), shapes and numbers of views for merged"
+    )
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         tables = generate(Path(folder), "0.001")
     print(json.dumps({"machine": platform.platform(), "python": platform.python_version()}))
-    for name in wanted[:1] or PARTS:
-        rows = PARTS[name](tables, wanted[1:]) if wanted[1:] else PARTS[name](tables)
+    for name in [options.part] if options.part else PARTS:
+        rows = PARTS[name](tables, options.words) if options.words else PARTS[name](tables)
         for row in rows:
             plain = {k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()}
             print(json.dumps({"part": name} | plain), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
