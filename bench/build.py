@@ -168,7 +168,9 @@ def _until_live(
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--parts", default="driver,connector,one,four")
     parser.add_argument("--spark", default="local[2]")

@@ -285,7 +285,9 @@ def combined(found: list[dict], axes: Any) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--part", choices=sorted(PARTS), action="append")
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--rounds", type=int, default=5)
