@@ -66,5 +66,7 @@ def _print(report: Report) -> None:
         out.print(f"            is        {difference.found}", markup=False)
     if len(wrong) > SHOWN_MAX:
         out.print(f"  and {len(wrong) - SHOWN_MAX} more: cvs verify {report.view} --json")
+    if report.unread_count:
+        out.print(f"  {report.unread_count} base rows cannot be read and contribute nothing: cvs quarantine")
     if wrong:
         out.print(f"next: cvs repair {report.view}")

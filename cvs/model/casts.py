@@ -9,6 +9,8 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 from uuid import UUID
 
+from cvs.model.values import decimal_of_text
+
 Value = Any  # because a column may hold any CQL value
 Cast = Callable[[Value], Value]
 
@@ -77,8 +79,8 @@ def _decimal(value: Value) -> Decimal | None:
     if isinstance(value, str):
         text = value.strip()
         try:
-            return Decimal(text) if _NUMBER.fullmatch(text) else None
-        except InvalidOperation:
+            return decimal_of_text(text) if _NUMBER.fullmatch(text) else None
+        except (InvalidOperation, ValueError):
             return None
     if isinstance(value, float):
         return Decimal(repr(value)) if math.isfinite(value) else None

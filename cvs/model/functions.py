@@ -15,10 +15,14 @@ from functools import lru_cache
 from typing import Any
 
 from cvs.model.casts import CASTS
+from cvs.model.values import DIGITS_MAX, too_long
 
 Value = Any  # because a column may hold any CQL value
 
 DECIMALS = Context(prec=100)  # because sums and products of 38-digit decimals must be exact
+_REMAINDERS = Context(
+    prec=3 * DIGITS_MAX
+)  # because the whole quotient must fit, of two numbers as long as can be
 QUOTIENTS = Context(prec=38, rounding=ROUND_HALF_UP)  # because Spark's widest decimal has 38 digits
 
 
@@ -57,36 +61,36 @@ def least(values: list[Value]) -> Value:
 
 
 def _meeting(left: Value, right: Value) -> tuple[Value, Value]:
-    """Bring a decimal that meets a float to the float's kind; Python refuses to mix them."""
-    if isinstance(left, Decimal) and isinstance(right, float):
-        return float(left), right
-    if isinstance(left, float) and isinstance(right, Decimal):
-        return left, float(right)
-    return left, right
+    """Bring what meets a double to its kind; Python refuses to mix it with a decimal, or with a huge whole number."""
+    if isinstance(left, float):
+        return left, right if isinstance(right, float) else CASTS["double"](right)
+    return (CASTS["double"](left), right) if isinstance(right, float) else (left, right)
+
+
+def _bounded(number: Value) -> Value:
+    """Return a number; null if it is longer than any a column may hold, as decimals beyond 38 digits are in Spark."""
+    return None if isinstance(number, int | Decimal) and too_long(number) else number
 
 
 def add(left: Value, right: Value) -> Value:
     """Return the sum; decimals exactly."""
-    if isinstance(left, Decimal) or isinstance(right, Decimal):
-        left, right = _meeting(left, right)
-        return DECIMALS.add(left, right) if not isinstance(left, float) else left + right
-    return left + right
+    left, right = _meeting(left, right)
+    decimals = isinstance(left, Decimal) or isinstance(right, Decimal)
+    return _bounded(DECIMALS.add(left, right) if decimals else left + right)
 
 
 def subtract(left: Value, right: Value) -> Value:
     """Return the difference; decimals exactly."""
-    if isinstance(left, Decimal) or isinstance(right, Decimal):
-        left, right = _meeting(left, right)
-        return DECIMALS.subtract(left, right) if not isinstance(left, float) else left - right
-    return left - right
+    left, right = _meeting(left, right)
+    decimals = isinstance(left, Decimal) or isinstance(right, Decimal)
+    return _bounded(DECIMALS.subtract(left, right) if decimals else left - right)
 
 
 def multiply(left: Value, right: Value) -> Value:
     """Return the product; decimals exactly."""
-    if isinstance(left, Decimal) or isinstance(right, Decimal):
-        left, right = _meeting(left, right)
-        return DECIMALS.multiply(left, right) if not isinstance(left, float) else left * right
-    return left * right
+    left, right = _meeting(left, right)
+    decimals = isinstance(left, Decimal) or isinstance(right, Decimal)
+    return _bounded(DECIMALS.multiply(left, right) if decimals else left * right)
 
 
 def divide(left: Value, right: Value) -> Value:
@@ -95,7 +99,7 @@ def divide(left: Value, right: Value) -> Value:
     if right == 0:
         return None
     if isinstance(left, Decimal) or isinstance(right, Decimal):
-        return QUOTIENTS.divide(left, right)
+        return _bounded(QUOTIENTS.divide(left, right))
     try:
         return left / right
     except OverflowError:
@@ -111,7 +115,7 @@ def remainder(left: Value, right: Value) -> Value:
         rest = abs(left) % abs(right)
         return -rest if left < 0 else rest
     if isinstance(left, Decimal) or isinstance(right, Decimal):
-        return DECIMALS.remainder(left, right)
+        return _REMAINDERS.remainder(left, right)
     if left - left != 0 or right != right:
         return float("nan")
     return left if right - right != 0 else _float_remainder(left, right)
@@ -127,6 +131,7 @@ def rounded(value: Value, places: int = 0) -> Value:
     if value != value or value in (float("inf"), float("-inf")):
         return value
     exact = value if isinstance(value, Decimal) else Decimal(repr(value))
+    places = max(-DIGITS_MAX + 1, min(places, DIGITS_MAX - 1))
     with localcontext(DECIMALS):
         try:
             result = exact.quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_UP)

@@ -17,9 +17,10 @@ from cvs.errors import SpecificationError
 from cvs.model.casts import INTEGER_BITS, single
 from cvs.model.cql_type import CqlType, parse_type
 from cvs.model.functions import ordered
-from cvs.model.values import Duration, duration_of, encode_value, timestamp_of
+from cvs.model.values import TOO_LONG, Duration, duration_of, encode_value, timestamp_of, too_long
 
 Value = Any  # because a column may hold any CQL value
+TOLD_MAX = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ TYPES: dict[str, TypeRow] = {
     "bigint": _row("int", "1", "int64", ("bigint", "BIGINT")),
     "counter": _row("int", "1", "int64", ("bigint", "BIGINT"), "cannot be a base of a view"),
     "varint": _row(
-        "int", '1, beyond 64 bits {"$int": "…"}', "string", ("decimal(38,0)", "HUGEINT"), "any size"
+        "int", '1, beyond 64 bits {"$int": "…"}', "string", ("decimal(38,0)", "HUGEINT"), "to 1,000 digits"
     ),
     "float": _row("float", '1.5, {"$float": "NaN"}', "float", ("float", "FLOAT"), _SINGLE),
     "double": _row(
@@ -68,7 +69,7 @@ TYPES: dict[str, TypeRow] = {
         '{"$decimal": "1.10"}',
         "string",
         ("decimal(38,18)", "DECIMAL(38,18)"),
-        "scale kept; 1.0 equals 1.00",
+        "scale kept; 1.0 equals 1.00; to 1,000 digits",
     ),
     "date": _row("date", '{"$date": "2026-01-31"}', "date32[day]", ("date", "DATE"), "years 1 to 9999"),
     "time": _row("int", "36000000000000", "int64", ("bigint", "BIGINT"), "nanoseconds since midnight"),
@@ -113,7 +114,13 @@ def normal(kind: CqlType | str, value: Value) -> Value:
         return _NORMAL[cql.name](cql, value)
     except (ValueError, TypeError, ArithmeticError, InvalidOperation, AttributeError) as error:
         reason = f": {error}" if str(error) else ""
-        raise SpecificationError(f"{value!r} is no {cql.name}{reason}") from error
+        raise SpecificationError(f"{_told(value)} is no {cql.name}{reason}") from error
+
+
+def _told(value: Value) -> str:
+    """Spell a value for a message; Python refuses to spell whole numbers of more than 4,300 digits."""
+    text = hex(value) if isinstance(value, int) and too_long(value) else repr(value)
+    return text if len(text) <= TOLD_MAX else f"{text[:TOLD_MAX]}..."
 
 
 def normal_row(types: Mapping[str, CqlType], row: Mapping[str, Value]) -> dict[str, Value]:
@@ -144,6 +151,8 @@ def _integer(cql: CqlType, value: Value) -> int:
     bits = INTEGER_BITS.get(cql.name, 64)
     if bits is not None and not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
         raise ValueError(f"beyond {bits} bits")
+    if bits is None and too_long(number):
+        raise ValueError(TOO_LONG)
     return number
 
 
@@ -158,6 +167,8 @@ def _decimal(_: CqlType, value: Value) -> Decimal:
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     if not number.is_finite() or isinstance(value, bool):
         raise ValueError("a decimal is a finite number")
+    if too_long(number):
+        raise ValueError(TOO_LONG)
     return number
 
 

@@ -22,6 +22,9 @@ Value = Any  # because a column may hold any CQL value
 Json = Any  # because JSON nests
 
 _PLAIN = frozenset({str, bool, type(None)})
+DIGITS_MAX = 1_000
+BITS_MAX = 3_322  # of a whole number with as many digits
+TOO_LONG = f"more than {DIGITS_MAX:,} digits"
 _INT_LEAST, _INT_MOST = -(2**63), 2**63 - 1  # because readers of JSON keep 64 bits
 
 
@@ -37,6 +40,24 @@ class Duration:
         """Write it as CQL reads it: `1mo2d3ns`; all parts have one sign."""
         parts = f"{abs(self.months)}mo{abs(self.days)}d{abs(self.nanoseconds)}ns"
         return ("-" if min(self.months, self.days, self.nanoseconds) < 0 else "") + parts
+
+
+def too_long(number: int | Decimal) -> bool:
+    """Say whether a number has more than 1,000 digits in all, or on one side of its point.
+
+    Cassandra keeps 1E+2000000000 in a few bytes; to add, round or spell it takes the memory of the machine.
+    """
+    if isinstance(number, int):
+        return number.bit_length() > BITS_MAX
+    return abs(number.adjusted()) >= DIGITS_MAX or len(number.as_tuple().digits) > DIGITS_MAX
+
+
+def decimal_of_text(text: str) -> Decimal:
+    """Read a decimal."""
+    number = Decimal(text)
+    if number.is_finite() and too_long(number):
+        raise ValueError(TOO_LONG)
+    return number
 
 
 _DURATION = re.compile(r"(-?)(\d+)mo(\d+)d(\d+)ns")
@@ -93,7 +114,7 @@ _WRITERS: dict[type, Callable[[Any], Json]] = {
 _READERS: dict[str, Callable[[Any], Value]] = {
     "$int": int,
     "$float": _SPECIAL_FLOATS.__getitem__,
-    "$decimal": Decimal,
+    "$decimal": decimal_of_text,
     "$timestamp": timestamp_of,
     "$date": date.fromisoformat,
     "$uuid": UUID,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from cvs.errors import SpecificationError
 from cvs.model.cql_type import parse_type
 from cvs.model.layout import quoted
 from cvs.model.types import normal
@@ -51,15 +52,18 @@ class TableScan:
 
     session: CassandraSession
     table: BaseTable
+    unread: set[str]
 
     @classmethod
-    def of(cls, session: CassandraSession, table: BaseTable, wanted: set[str] | None) -> "TableScan":
-        """Scan the wanted columns (None: all) and the key."""
+    def of(
+        cls, session: CassandraSession, table: BaseTable, wanted: set[str] | None, *, unread: set[str]
+    ) -> "TableScan":
+        """Scan the wanted columns (None: all) and the key; keys of rows that cannot be read go into `unread`."""
         kept = tuple(it for it in table.columns if wanted is None or it[0] in wanted or it[0] in table.key)
-        return cls(session=session, table=replace(table, columns=kept))
+        return cls(session=session, table=replace(table, columns=kept), unread=unread)
 
     def __iter__(self) -> Iterator[Row]:
-        """Give each row; a partition that has only statics has none."""
+        """Give each row; a partition of statics alone has none, one that cannot be read adds nothing (H24)."""
         names = [name for name, _ in self.table.columns]
         formed = canonical_form(self.table.columns)
         clustered = self.table.clustering_key[:1]
@@ -67,8 +71,13 @@ class TableScan:
         for page in pages(self.session, self.table.name, asked, self.table.partition_key):
             for values in page:
                 row = dict(zip(names, values, strict=True))
-                if not clustered or row[clustered[0]] is not None:
+                if clustered and row[clustered[0]] is None:
+                    continue
+                try:
                     yield formed(row)
+                except SpecificationError:
+                    key = [row[name] for name in self.table.key]
+                    self.unread.add(f"{self.table.name} {key!r}")
 
 
 def pages(

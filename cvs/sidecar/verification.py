@@ -51,6 +51,7 @@ class Report:
     differences: tuple[Difference, ...]
     moving_count: int = 0  # rows that changed in every round, so that their lag cannot be told from an error
     latest_write: int = 0
+    unread_count: int = 0  # base rows that cannot be read, and so contribute nothing
 
 
 def differences(expected: Records, shown: Shown) -> dict[Key, Difference]:

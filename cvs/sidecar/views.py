@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cassandra import InvalidRequest, Unauthorized
@@ -177,9 +177,14 @@ class Views:
             time.sleep(bound)
             wait()
 
-        return verify(
-            view.name, expected=lambda: self._expected(view), found=lambda: self._found(view), wait=caught_up
+        unread: set[str] = set()
+        report = verify(
+            view.name,
+            expected=lambda: self._expected(view, unread),
+            found=lambda: self._found(view),
+            wait=caught_up,
         )
+        return replace(report, unread_count=len(unread))
 
     def rows(self, view: DeclaredView, key: Mapping[str, Any] | None = None) -> list[Row]:
         """Read a published table, or the rows with given key columns, at QUORUM."""
@@ -212,7 +217,7 @@ class Views:
         except StoreError:
             return 0  # because a pipeline that has not begun has put nothing
 
-    def _expected(self, view: DeclaredView) -> Records:
+    def _expected(self, view: DeclaredView, unread: set[str]) -> Records:
         """Recompute a view from what the base tables hold now; rows are taken as they are read."""
         tables, needed = self.bases(), self._needed(view)
         read: dict[str, set[str] | None] = {}
@@ -224,7 +229,7 @@ class Views:
         names: dict[str, BaseTable] = {}
         for name, wanted in read.items():
             if name in tables:
-                base[name] = scan = TableScan.of(self.session, tables[name], wanted)
+                base[name] = scan = TableScan.of(self.session, tables[name], wanted, unread=unread)
                 names[name] = scan.table
         records: dict[Any, Row] = {}
         for declared in needed:

@@ -1,4 +1,4 @@
-"""What happens to base tables beside writes: TRUNCATE, DROP, rows that cannot be shown, a gap in the capture."""
+"""What happens to base tables beside writes: TRUNCATE, DROP, rows that cannot be shown or read, gaps in the capture."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import signal
 import time
 import urllib.request
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ VIEWS = {
     "counts": "SELECT kind, COUNT(*) AS n FROM yard.tools GROUP BY kind",
     "places": "SELECT * FROM yard.goods",
     "words": "SELECT id, word FROM yard.notes",
+    "weights": "SELECT id, FLOOR(weight) AS whole FROM yard.scales",
 }
 KEYED = {"places": "TBLPROPERTIES ('cvs.key' = '(place), id') "}
 
@@ -41,6 +43,7 @@ def session(cassandra_node: Node) -> Iterator[CassandraSession]:
     session.define("CREATE TABLE yard.tools (id int PRIMARY KEY, kind text) WITH cdc = true")
     session.define("CREATE TABLE yard.goods (id int PRIMARY KEY, place text)")
     session.define("CREATE TABLE yard.notes (id int PRIMARY KEY, word text)")
+    session.define("CREATE TABLE yard.scales (id int PRIMARY KEY, weight decimal)")
     session.define("CREATE TABLE yard.heap (id int PRIMARY KEY, body text)")
     yield session
     session.close()
@@ -65,6 +68,7 @@ def test_what_cannot_be_followed_is_said_and_can_be_healed(
     """One life of a pipeline; after each blow the views that can go on do, and a person is told about the others."""
     truncated_before_the_first_apply(operator, session)
     a_row_that_cannot_be_shown(operator, session)
+    a_row_that_cannot_be_read(operator, session)
     truncated_and_no_write_follows(operator, session)
     lost_before_it_was_captured(operator, session, cassandra_node)
     dropped(operator, session)
@@ -99,9 +103,9 @@ def truncated_before_the_first_apply(operator: Operator, session: CassandraSessi
     session.execute("INSERT INTO yard.tools (id, kind) VALUES (2, 'axe')")
     session.execute("INSERT INTO yard.goods (id, place) VALUES (1, 'shed')")
     session.execute("INSERT INTO yard.notes (id, word) VALUES (1, 'dry')")
-    operator.apply(*declared("counts", "places", "words"))
+    operator.apply(*declared("counts", "places", "words", "weights"))
     operator.start()
-    live(operator, "counts", "places", "words")
+    live(operator, "counts", "places", "words", "weights")
     session.execute("INSERT INTO yard.tools (id, kind) VALUES (3, 'axe')")
     operator.wait(lambda: shown(session, "counts") == [("axe", 2)])
     assert state(operator, "counts") == ("live", "")
@@ -122,6 +126,21 @@ def a_row_that_cannot_be_shown(operator: Operator, session: CassandraSession) ->
     live(operator, "places")
     assert operator.cvs("quarantine", "--json") == []
     assert ("loft", 2) in shown(session, "places")
+
+
+def a_row_that_cannot_be_read(operator: Operator, session: CassandraSession) -> None:
+    """Cassandra keeps 1E+2000000000 in five bytes; its whole number would take all memory there is."""
+    put = "INSERT INTO yard.scales (id, weight) VALUES (?, ?)"
+    session.execute(put, (1, Decimal("1E+2000000000")))
+    session.execute(put, (2, Decimal("1.5")))
+    operator.wait(lambda: state(operator, "weights")[0] == "degraded")
+    operator.wait(lambda: shown(session, "weights") == [(2, Decimal(1))])
+    (entry,) = operator.cvs("quarantine", "--json")
+    assert (entry["source"], "more than 1,000 digits" in entry["reason"]) == ("yard.scales", True), entry
+    (report,) = operator.cvs("verify", "yard_views.weights", "--json")
+    assert (report["differences"], report["unread_count"]) == ([], 1)
+    session.execute("DELETE FROM yard.scales WHERE id = 1")
+    live(operator, "weights")
 
 
 def the_judge_names_what_was_excluded(operator: Operator, entry: dict[str, Any]) -> None:

@@ -3,10 +3,12 @@
 import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from itertools import product
+from typing import Any
 
 import pytest
 
-from cvs.errors import SpecificationError
+from cvs.errors import HistoryError, SpecificationError
 from cvs.model.expressions import (
     Call,
     Column,
@@ -16,6 +18,10 @@ from cvs.model.expressions import (
     compile_predicate,
     function_names,
 )
+from cvs.model.functions import STRICT
+from cvs.model.types import normal
+from cvs.model.values import from_json, too_long
+from cvs.programs.stage_codec import pack, pack_key
 
 NAN = math.nan
 
@@ -189,6 +195,75 @@ def test_dates(function: str, arguments: tuple[object, ...], expected: object) -
 def test_casts(function: str, value: object, expected: object) -> None:
     """A value without counterpart becomes null; one bad row never stops a view."""
     assert repr(value_of(function, value)) == repr(expected)
+
+
+LONG = (10**999, -(10**999), Decimal("9E+999"), Decimal("-1E-999"), Decimal("-" + "9" * 999))
+NUMBERS = (
+    0, -7, 2**63, 0.0, -0.0, 1.5, -1e308, 5e-324, math.nan, math.inf, -math.inf, *LONG,
+    Decimal(0), Decimal("0E-900"), Decimal("1.10"), Decimal("9" * 38),
+)  # fmt: skip
+PLACES = (0, 2, -3, 400, -400, 10**6, -(10**6))
+
+
+NUMERIC = (
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "=",
+    "<>",
+    "<",
+    "<=",
+    ">",
+    ">=",
+    "negate",
+    "abs",
+    "round",
+    "floor",
+    "ceil",
+)
+
+
+@pytest.mark.parametrize("name", [*NUMERIC, *(name for name in STRICT if name.startswith("cast_"))])
+def test_no_number_stops_a_view(name: str) -> None:
+    """Whatever a column may hold has an answer that is a value again, and no longer than what a column may hold."""
+    function = STRICT[name]
+    many = {1: [(a,) for a in NUMBERS], 2: list(product(NUMBERS, PLACES if name == "round" else NUMBERS))}
+    for arguments in many[function.most or 2]:
+        found = function.apply(*arguments)
+        pack((found,))
+        pack_key((found,))
+        assert not (isinstance(found, int | Decimal) and too_long(found)), (name, arguments)
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (("+", 10**400, 1.0), math.inf),
+        (("-", 1.0, 10**400), -math.inf),
+        (("*", -(10**400), 2.0), -math.inf),
+        (("*", Decimal("1E+600"), Decimal("1E+600")), None),
+        (("*", 10**600, 10**600), None),
+        (("/", Decimal("1E+600"), Decimal("1E-600")), None),
+        (("%", Decimal("1E+600"), Decimal(7)), Decimal(1)),
+        (("round", Decimal("1.5"), -(10**6)), Decimal(0)),
+        (("cast_decimal", "1E+2000000000"), None),
+    ],
+)
+def test_what_is_too_long_is_null_or_infinite(call: tuple[Any, ...], expected: object) -> None:
+    assert STRICT[call[0]].apply(*call[1:]) == expected
+
+
+def test_a_number_is_too_long_from_a_thousand_digits_on() -> None:
+    told = {"9" * 1000: False, "1E+1000": True, "1E-999": False, "1E-1000": True, "1." + "1" * 1000: True}
+    assert {text: too_long(Decimal(text)) for text in told} == told
+    assert [too_long(10**digits) for digits in (999, 1001)] == [False, True]
+    with pytest.raises(HistoryError, match="is no value of kind decimal"):
+        from_json({"$decimal": "1E+2000000000"})
+    for kind, value in (("decimal", Decimal("1E+1000")), ("varint", 10**1001)):
+        with pytest.raises(SpecificationError, match="more than 1,000 digits"):
+            normal(kind, value)
 
 
 def test_an_absent_column_is_null() -> None:
