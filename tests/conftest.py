@@ -29,6 +29,7 @@ def told(request: pytest.FixtureRequest) -> Callable[[str], None]:
     return lambda text: request.node.user_properties.append(("told", text))
 
 
+@pytest.hookimpl(tryfirst=True)  # because the worker's own reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of two workers give both minutes before milliseconds, and what shares real parts to one of them, in its order.
 
