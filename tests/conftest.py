@@ -29,18 +29,13 @@ def told(request: pytest.FixtureRequest) -> Callable[[str], None]:
     return lambda text: request.node.user_properties.append(("told", text))
 
 
-@pytest.hookimpl(tryfirst=True)  # because the worker's own reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of two workers give both minutes before milliseconds, and what shares real parts to one of them, in its order.
+    """Of two workers put minutes before milliseconds: at the end one would be alone with them.
 
-    At the end one would be alone with the minutes; three nodes are booted once, whichever files use them.
+    Tests of real parts keep the order of their file: one worker has them, and later ones go on from earlier ones.
     """
-    if not hasattr(config, "workerinput"):
-        return
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None or _real(item))
-    for item in items:
-        three = "cassandra_cluster" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("three nodes" if three else str(item.path)))
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.get_closest_marker("slow") is None or _real(item))
 
 
 def _real(item: pytest.Item) -> bool:
