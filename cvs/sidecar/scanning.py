@@ -76,8 +76,12 @@ class TableScan:
                 try:
                     yield formed(row)
                 except SpecificationError:
-                    key = [row[name] for name in self.table.key]
-                    self.unread.add(f"{self.table.name} {key!r}")
+                    self.unread.add(" ".join([self.table.name, *map(_spelled, map(row.get, self.table.key))]))
+
+
+def _spelled(value: Any) -> str:
+    """Spell a value of a key; Python has no decimal digits for a whole number of more than 4,300."""
+    return hex(value) if isinstance(value, int) else repr(value)
 
 
 def pages(
