@@ -21,8 +21,8 @@ Row = dict[str, Any]  # because columns have any CQL type
 LOWEST, TOKENS = -(2**63), 2**64
 PARTS = 16
 ASKED_AT_ONCE = 2
-COURTESY = 10
-ROWS_A_PAGE = 5_000
+COURTESY = 19
+ROWS_A_PAGE = 1_000
 _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "double"})
 CANONICAL = _NUMBERS | {"ascii", "text", "varchar", "boolean", "uuid", "timeuuid", "blob"}
 """Types whose values the driver hands over in the form the model knows."""
