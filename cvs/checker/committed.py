@@ -1,11 +1,11 @@
 """What snapshots saw of a view of any class: at each commit the view of its cut, if every view record shows that."""
 
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from itertools import pairwise
 
 from cvs.checker.changes import Stale
-from cvs.checker.holding import Holding, lines_of, staleness_of
+from cvs.checker.holding import Holding, Since, changes_of, lines_of, staleness_of
 from cvs.checker.meaning import IMPOSSIBLE, frozen_row
 from cvs.checker.replay import Attempt, BaseRecord, Commit, Key, Row
 from cvs.history.events import Absorbed
@@ -34,7 +34,7 @@ class Committed:
         writes = self._writes()
         if writes is None or not self._in_order():
             return None
-        since: dict[BaseRecord, list[tuple[int, int]]] = {}
+        since: Since = {}
         right = True
         for position, (commit, own) in enumerate(zip(self.commits, writes, strict=True), 1):
             touched: dict[Key, None] = {}
@@ -49,7 +49,9 @@ class Committed:
             if not all(self._take(key, attempt) for key, attempt in own):
                 return None
             right &= self._agree(touched, dict(own))
-        return staleness_of(Stale(), self.commits, self._changes(since)) if right else None
+        timelines = (self.run.timelines[record] for record in self.keys)
+        changes = (each for it in timelines for each in changes_of(it, since, len(self.commits)))
+        return staleness_of(Stale(), self.commits, changes) if right else None
 
     def _take(self, key: Key, attempt: Attempt) -> bool:
         """Let a view record hold what a write absorbed; say no where there is no such version."""
@@ -142,12 +144,3 @@ class Committed:
         if key not in self.row:  # not written yet
             self.row[key] = self.holding.shown(key, self.holding.rows(key, {}))
         return self.row[key]
-
-    def _changes(self, since: dict[BaseRecord, list[tuple[int, int]]]) -> Iterator[tuple[int, int]]:
-        for record in self.keys:
-            timeline, steps = self.run.timelines[record], since.get(record, [])
-            for place in range(1, len(timeline.versions)):
-                version = timeline.versions[place]
-                if version.row != timeline.versions[place - 1].row:
-                    at = bisect_left(steps, (timeline.first + place, 0))
-                    yield version.returned, steps[at][1] if at < len(steps) else len(self.commits) + 1

@@ -6,7 +6,7 @@ computed by the plain `bag`, they go into the group, and those of its former ver
 are recomputed.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -48,7 +48,7 @@ class Folding:
     key: tuple[str, ...]  # the group columns that make the view key, in its order
     aggregates: tuple[AggregateColumn, ...]
     scanned: frozenset[str]
-    above: tuple[Select | Project, ...]  # from the group up to the view
+    above: tuple[Callable[[Row], Row | None], ...]  # from the group up to the view; None: it is left out
     tables: Mapping[str, BaseTable]
 
 
@@ -75,9 +75,18 @@ def folding_of(view: ViewDefinition, tables: Mapping[str, BaseTable]) -> Folding
         key=found[1],
         aggregates=relation.aggregates,
         scanned=frozenset(scanned),
-        above=tuple(above),
+        above=tuple(map(_step, above)),
         tables=tables,
     )
+
+
+def _step(relation: Select | Project) -> Callable[[Row], Row | None]:
+    """Return what a selection or projection makes of a row."""
+    if isinstance(relation, Select):
+        keeps = compile_predicate(relation.predicate)
+        return lambda row: row if keeps(row) else None
+    computed = [(column.name, compile_expression(column.expression)) for column in relation.columns]
+    return lambda row: {name: compute(row) for name, compute in computed}
 
 
 def _argument(place: int) -> str:
@@ -140,13 +149,13 @@ class Group:
         """Return what the view shows of the group, frozen; None: nothing."""
         if not self.many and self.folding.groups:
             return None
-        row: Row = dict(zip(self.folding.groups, self.values, strict=True))
-        row |= {folded.column.name: folded.shown() for folded in self.folded}
+        groups = zip(self.folding.groups, self.values, strict=True)
+        row: Row = {**dict(groups), **{it.column.name: it.shown() for it in self.folded}}
         for step in self.folding.above:
-            if isinstance(step, Project):
-                row = {column.name: compile_expression(column.expression)(row) for column in step.columns}
-            elif not compile_predicate(step.predicate)(row):
+            made = step(row)
+            if made is None:
                 return None
+            row = made
         return row_identity(row)
 
 

@@ -10,14 +10,13 @@ Time and memory grow with the certificate lines, times the rows of the group tha
 here: what is not accepted is left to the exact judge.
 """
 
-from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cvs.checker.changes import Stale
 from cvs.checker.committed import Committed
 from cvs.checker.groups import Group
-from cvs.checker.holding import Holding, lines_of, staleness_of
+from cvs.checker.holding import Holding, Since, changes_of, lines_of, staleness_of
 from cvs.checker.meaning import Meaning, frozen_row
 from cvs.checker.replay import (
     Attempt,
@@ -180,18 +179,16 @@ class _Walk(Holding):
         self, held: _Held, near: Iterable[Timeline], writes: Sequence[Attempt]
     ) -> Iterator[tuple[int, int]]:
         """Yield of each change that can matter when it had returned, and the state that has it."""
-        since: dict[BaseRecord, list[tuple[int, int]]] = {}
+        since: Since = {}
         for position, attempt in enumerate(writes, 1):
             for record, line in lines_of(attempt):
                 since.setdefault(record, []).append((line.to_version, position))
         for timeline in near:
-            steps = since.get(timeline.record, [])
-            for place in range(1, len(timeline.versions)):
-                version, before = timeline.versions[place], timeline.versions[place - 1]
-                seen = (self.reach.touches(held.key, timeline.record, p) for p in (place - 1, place))
-                if any(seen) and version.row != before.row:
-                    at = bisect_left(steps, (timeline.first + place, 0))
-                    yield version.returned, steps[at][1] if at < len(steps) else len(writes) + 1
+
+            def matters(place: int, record: BaseRecord = timeline.record) -> bool:
+                return any(self.reach.touches(held.key, record, it) for it in (place - 1, place))
+
+            yield from changes_of(timeline, since, len(writes), matters)
 
 
 def _known(timeline: Timeline) -> bool:

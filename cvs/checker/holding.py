@@ -1,8 +1,9 @@
 """What both of `held.py` and `committed.py` ask of a view: its writes in order, its rows, what it shows of them."""
 
-from bisect import bisect_right
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from cvs.checker.changes import Stale
 from cvs.checker.groups import Folding
@@ -87,6 +88,24 @@ def _plain(record: ViewRecord, check: ChainCheck) -> bool:
 def lines_of(attempt: Attempt | Commit) -> Iterator[tuple[BaseRecord, Absorbed]]:
     """Return the certificate lines, by base record."""
     return (((line.table, key_identity(line.key)), line) for line in attempt.absorbed)
+
+
+Since = dict[BaseRecord, list[tuple[int, int]]]
+"""Of base records the versions that states were the first to have, each with the number of its state, from 1 on."""
+
+
+def changes_of(
+    timeline: Timeline, since: Since, states: int, matters: Callable[[int], bool] = lambda _: True
+) -> Iterator[tuple[int, int]]:
+    """Yield of each change of a base record when it had returned, and the first of so many states that has it.
+
+    `matters`: whether a change to the version at a place is looked at.
+    """
+    steps = since.get(timeline.record, [])
+    for place, (before, version) in enumerate(pairwise(timeline.versions), 1):
+        if version.row != before.row and matters(place):
+            at = bisect_left(steps, (timeline.first + place, 0))
+            yield version.returned, steps[at][1] if at < len(steps) else states + 1
 
 
 def staleness_of(

@@ -7,7 +7,8 @@ undecided and says why.
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ from cvs.history.operations import ENDLESS, Operations
 
 Events = Callable[[list[int]], Iterable[Any]]
 """Reads the events of these numbers again, which are in order."""
+
+Exactly = Callable[..., Judgement]
+"""The exact judge, records alone, with the meanings and the budget of this run."""
 
 LARGE = 20_000
 """Events above which the bulk path is tried first."""
@@ -53,13 +57,15 @@ def judge_large(
     accepted = accept(columns, bulk)
     if accepted is None or (accepted.unknown and not whole):
         return None
-    beside = _held(events, meanings, accepted, columns, written=bulk.written, budget=budget)
+    again = _Again(events, columns, bulk.written)
+    exactly = partial(judge, meanings=meanings, budget=budget, whole=False)
+    beside = _held(again, exactly, meanings, accepted)
     if not accepted.names and not any(f.verdict is Verdict.HOLDS for f in beside):
         return None
     least = LARGE if accepted.unknown else WITH_EPOCHS
     if epochs and columns.events < least and not accepted.snapshots.keys() >= set(columns.views):
         return None
-    judgement = _rest(events, meanings, accepted, columns, written=bulk.written, budget=budget)
+    judgement = _rest(again, exactly, accepted)
     judgement.run = _header(columns)
     judgement.findings += beside
     for view, count in Counter(view for view, _ in accepted.names).items():
@@ -152,64 +158,42 @@ def _header(columns: Columns) -> Run:
     )
 
 
-def _rest(
-    events: Events,
-    meanings: Meanings,
-    accepted: Accepted,
-    columns: Columns,
-    *,
-    written: frozenset[str],
-    budget: int,
-) -> Judgement:
+def _rest(again: "_Again", exactly: Exactly, accepted: Accepted) -> Judgement:
     """Judge exactly the view records that were left over, with the base records that can matter to them."""
     others = set(accepted.others)
     if not others:
-        return judge(replay([]), meanings, whole=False)
-    writes = [name in others for name in columns.records]
-    bases = [name in accepted.base_of_others for name in columns.bases]
-    run = _replayed(events, columns, writes, bases, told=bases, written=written)
-    judgement = judge(
-        run, meanings, budget=budget, whole=False, owned=lambda view, key: (view, key) in others
-    )
+        return exactly(replay([]))
+    writes = [name in others for name in again.columns.records]
+    bases = [name in accepted.base_of_others for name in again.columns.bases]
+    judgement = exactly(again.run(writes, bases, told=bases), owned=lambda view, key: (view, key) in others)
     judgement.findings = [f for f in judgement.findings if (f.view, f.key) in others]
     judgement.judged = [j for j in judgement.judged if (j.subject.view, j.subject.key) in others]
     return judgement
 
 
-def _held(
-    events: Events,
-    meanings: Meanings,
-    accepted: Accepted,
-    columns: Columns,
-    *,
-    written: frozenset[str],
-    budget: int,
-) -> list[Finding]:
+def _held(again: "_Again", exactly: Exactly, meanings: Meanings, accepted: Accepted) -> list[Finding]:
     """Judge the records of views of other kinds by what they hold, and exactly what that leaves over."""
+    columns = again.columns
     views, findings = set(accepted.unknown), list[Finding]()
     if not views:
         return findings
     unsure = np.zeros(len(columns.bases), np.bool_)
     unsure[columns.updates.owner[columns.updates.outcome == UNKNOWN]] = True
     writes = [view in views for view, _ in columns.records]
-    run = _replayed(
-        events, columns, writes, [True] * len(columns.bases), told=unsure.tolist(), written=written
-    )
+    run = again.run(writes, [True] * len(columns.bases), told=unsure.tolist())
     for view in (run.views[name] for name in accepted.unknown):
         meaning = meanings(view)
         found = held.accept(run, view, meaning) if meaning is not None else None
         if found is not None and found.snapshots is not None:
             accepted.snapshots[view.name] = Snapshots(stale=found.snapshots, short=False)
         if found is None:
-            findings += judge(run, meanings, budget=budget, views=[view.name], whole=False).findings
+            findings += exactly(run, views=[view.name]).findings
             continue
-        findings += [*_of_held(view.name, found), *_left_over(run, view, found, meanings, budget)]
+        findings += [*_of_held(view.name, found), *_left_over(run, view, found, exactly)]
     return findings
 
 
-def _left_over(
-    run: Run, view: ViewRun, found: held.Accepted, meanings: Meanings, budget: int
-) -> list[Finding]:
+def _left_over(run: Run, view: ViewRun, found: held.Accepted, exactly: Exactly) -> list[Finding]:
     """Judge exactly the records that were left over, with the base records that can matter to them."""
     if not found.others:
         return []
@@ -220,7 +204,7 @@ def _left_over(
         run, views={view.name: replace(view, records=records)}, timelines=timelines,
         order=[update for update in run.order if update[0] in timelines],
     )  # fmt: skip
-    exact = judge(less, meanings, budget=budget, whole=False, owned=lambda _, key: key in others)
+    exact = exactly(less, owned=lambda _, key: key in others)
     findings = [finding for finding in exact.findings if finding.key in others]
     many, why = len(found.others) - len(others), f"records in doubt are searched up to {DOUBTS:,}"
     return findings + [
@@ -247,32 +231,32 @@ def _of_held(view: str, found: held.Accepted) -> list[Finding]:
     return [*findings, _staleness(view, found.stale)] if found.proved else findings
 
 
-def _replayed(
-    events: Events,
-    columns: Columns,
-    writes: list[bool],
-    bases: list[bool],
-    *,
-    told: list[bool],
-    written: frozenset[str],
-) -> Run:
-    """Read again the writes of some view records, the updates of some base records, and who was handed some."""
-    received = columns.received["number"][np.array(told, np.bool_)[columns.received["owner"]]]
-    numbers = sorted(
-        (
-            *_numbers(columns.writes, writes),
-            *_numbers(columns.updates, bases),
-            *received.tolist(),
-            *columns.commits["number"].tolist(),
-            *columns.begun["number"].tolist(),
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """A large run, of which parts can be read again."""
+
+    events: Events
+    columns: Columns
+    written: frozenset[str]
+
+    def run(self, writes: list[bool], bases: list[bool], *, told: list[bool]) -> Run:
+        """Read again the writes of some view records, the updates of some base records, and who was handed some."""
+        columns = self.columns
+        received = columns.received["number"][np.array(told, np.bool_)[columns.received["owner"]]]
+        numbers = sorted(
+            (
+                *_numbers(columns.writes, writes),
+                *_numbers(columns.updates, bases),
+                *received.tolist(),
+                *columns.commits["number"].tolist(),
+                *columns.begun["number"].tolist(),
+            )
         )
-    )
-    run = replay([*columns.headers, *events(numbers)], [*([0] * len(columns.headers)), *numbers])
-    run.rest, run.has_base_log = columns.last_time, True
-    run.written.update(
-        columns.views, written
-    )  # because a view record may be left over that nobody ever wrote
-    return run
+        run = replay([*columns.headers, *self.events(numbers)], [*([0] * len(columns.headers)), *numbers])
+        run.rest, run.has_base_log = columns.last_time, True
+        # because a view record may be left over that nobody ever wrote
+        run.written.update(columns.views, self.written)
+        return run
 
 
 def _numbers(operations: Operations, chosen: list[bool]) -> list[int]:

@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 from uuid import UUID
 
-from cvs.model.values import decimal_of_text
+from cvs.model.values import fitting
 
 Value = Any  # because a column may hold any CQL value
 Cast = Callable[[Value], Value]
@@ -79,7 +79,7 @@ def _decimal(value: Value) -> Decimal | None:
     if isinstance(value, str):
         text = value.strip()
         try:
-            return decimal_of_text(text) if _NUMBER.fullmatch(text) else None
+            return fitting(Decimal(text)) if _NUMBER.fullmatch(text) else None
         except (InvalidOperation, ValueError):
             return None
     if isinstance(value, float):

@@ -14,7 +14,7 @@ from uuid import UUID
 from cvs.errors import HistoryError, SpecificationError
 from cvs.model.cql_type import CqlType, parse_type
 from cvs.model.types import EPOCH, normal
-from cvs.model.values import TOO_LONG, Duration, too_long
+from cvs.model.values import Duration
 
 Value = Any  # because a column may hold any CQL value
 
@@ -67,10 +67,7 @@ def decimal_of(data: bytes) -> Decimal:
     """Return the decimal of a cell's bytes."""
     scale = int.from_bytes(data[:4], "big", signed=True)
     unscaled = int.from_bytes(data[4:], "big", signed=True)
-    number = _EXACT.scaleb(Decimal(unscaled), -scale)
-    if too_long(number):
-        raise ValueError(TOO_LONG)
-    return number
+    return _EXACT.scaleb(Decimal(unscaled), -scale)
 
 
 def _decimal(cql: CqlType, value: Decimal) -> bytes:

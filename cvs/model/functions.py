@@ -6,6 +6,7 @@ DuckDB: NaN equals NaN and is greater than everything, and -0.0 equals 0.0. Time
 nanoseconds, timestamps are aware and in UTC.
 """
 
+import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,11 +19,10 @@ from cvs.model.casts import CASTS
 from cvs.model.values import DIGITS_MAX, too_long
 
 Value = Any  # because a column may hold any CQL value
+Operation = Callable[[Value, Value], Value]
 
 DECIMALS = Context(prec=100)  # because sums and products of 38-digit decimals must be exact
-_REMAINDERS = Context(
-    prec=3 * DIGITS_MAX
-)  # because the whole quotient must fit, of two numbers as long as can be
+_REMAINDERS = Context(prec=3 * DIGITS_MAX)  # because the whole quotient must fit, of any two numbers
 QUOTIENTS = Context(prec=38, rounding=ROUND_HALF_UP)  # because Spark's widest decimal has 38 digits
 
 
@@ -72,25 +72,20 @@ def _bounded(number: Value) -> Value:
     return None if isinstance(number, int | Decimal) and too_long(number) else number
 
 
-def add(left: Value, right: Value) -> Value:
-    """Return the sum; decimals exactly."""
-    left, right = _meeting(left, right)
-    decimals = isinstance(left, Decimal) or isinstance(right, Decimal)
-    return _bounded(DECIMALS.add(left, right) if decimals else left + right)
+def _arithmetic(exact: Operation, plain: Operation) -> Operation:
+    """Return an operation on two numbers, decimals exactly."""
+
+    def of(left: Value, right: Value) -> Value:
+        left, right = _meeting(left, right)
+        decimals = isinstance(left, Decimal) or isinstance(right, Decimal)
+        return _bounded(exact(left, right) if decimals else plain(left, right))
+
+    return of
 
 
-def subtract(left: Value, right: Value) -> Value:
-    """Return the difference; decimals exactly."""
-    left, right = _meeting(left, right)
-    decimals = isinstance(left, Decimal) or isinstance(right, Decimal)
-    return _bounded(DECIMALS.subtract(left, right) if decimals else left - right)
-
-
-def multiply(left: Value, right: Value) -> Value:
-    """Return the product; decimals exactly."""
-    left, right = _meeting(left, right)
-    decimals = isinstance(left, Decimal) or isinstance(right, Decimal)
-    return _bounded(DECIMALS.multiply(left, right) if decimals else left * right)
+add = _arithmetic(DECIMALS.add, operator.add)
+subtract = _arithmetic(DECIMALS.subtract, operator.sub)
+multiply = _arithmetic(DECIMALS.multiply, operator.mul)
 
 
 def divide(left: Value, right: Value) -> Value:

@@ -17,7 +17,7 @@ from cvs.errors import SpecificationError
 from cvs.model.casts import INTEGER_BITS, single
 from cvs.model.cql_type import CqlType, parse_type
 from cvs.model.functions import ordered
-from cvs.model.values import TOO_LONG, Duration, duration_of, encode_value, timestamp_of, too_long
+from cvs.model.values import Duration, duration_of, encode_value, fitting, spelled, timestamp_of
 
 Value = Any  # because a column may hold any CQL value
 TOLD_MAX = 80
@@ -118,8 +118,7 @@ def normal(kind: CqlType | str, value: Value) -> Value:
 
 
 def _told(value: Value) -> str:
-    """Spell a value for a message; Python refuses to spell whole numbers of more than 4,300 digits."""
-    text = hex(value) if isinstance(value, int) and too_long(value) else repr(value)
+    text = spelled(value)
     return text if len(text) <= TOLD_MAX else f"{text[:TOLD_MAX]}..."
 
 
@@ -151,9 +150,7 @@ def _integer(cql: CqlType, value: Value) -> int:
     bits = INTEGER_BITS.get(cql.name, 64)
     if bits is not None and not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
         raise ValueError(f"beyond {bits} bits")
-    if bits is None and too_long(number):
-        raise ValueError(TOO_LONG)
-    return number
+    return fitting(number) if bits is None else number
 
 
 def _floating(cql: CqlType, value: Value) -> float:
@@ -167,9 +164,7 @@ def _decimal(_: CqlType, value: Value) -> Decimal:
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     if not number.is_finite() or isinstance(value, bool):
         raise ValueError("a decimal is a finite number")
-    if too_long(number):
-        raise ValueError(TOO_LONG)
-    return number
+    return fitting(number)
 
 
 def _text(_: CqlType, value: Value) -> str:

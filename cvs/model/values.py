@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -20,11 +20,11 @@ from cvs.errors import HistoryError
 
 Value = Any  # because a column may hold any CQL value
 Json = Any  # because JSON nests
+Number = TypeVar("Number", int, Decimal)
 
 _PLAIN = frozenset({str, bool, type(None)})
 DIGITS_MAX = 1_000
 BITS_MAX = 3_322  # of a whole number with as many digits
-TOO_LONG = f"more than {DIGITS_MAX:,} digits"
 _INT_LEAST, _INT_MOST = -(2**63), 2**63 - 1  # because readers of JSON keep 64 bits
 
 
@@ -52,12 +52,16 @@ def too_long(number: int | Decimal) -> bool:
     return abs(number.adjusted()) >= DIGITS_MAX or len(number.as_tuple().digits) > DIGITS_MAX
 
 
-def decimal_of_text(text: str) -> Decimal:
-    """Read a decimal."""
-    number = Decimal(text)
-    if number.is_finite() and too_long(number):
-        raise ValueError(TOO_LONG)
+def fitting(number: Number) -> Number:
+    """Return a number, and refuse one that is too long."""
+    if too_long(number):
+        raise ValueError(f"more than {DIGITS_MAX:,} digits")
     return number
+
+
+def spelled(value: Value) -> str:
+    """Spell a value for people; Python has no decimal digits for a whole number of more than 4,300."""
+    return hex(value) if isinstance(value, int) and too_long(value) else repr(value)
 
 
 _DURATION = re.compile(r"(-?)(\d+)mo(\d+)d(\d+)ns")
@@ -114,7 +118,7 @@ _WRITERS: dict[type, Callable[[Any], Json]] = {
 _READERS: dict[str, Callable[[Any], Value]] = {
     "$int": int,
     "$float": _SPECIAL_FLOATS.__getitem__,
-    "$decimal": decimal_of_text,
+    "$decimal": lambda text: fitting(Decimal(text)),
     "$timestamp": timestamp_of,
     "$date": date.fromisoformat,
     "$uuid": UUID,

@@ -14,6 +14,7 @@ from cvs.errors import SpecificationError
 from cvs.model.cql_type import parse_type
 from cvs.model.layout import quoted
 from cvs.model.types import normal
+from cvs.model.values import spelled
 from cvs.model.views import BaseTable
 from cvs.store.session import CassandraSession
 
@@ -76,12 +77,7 @@ class TableScan:
                 try:
                     yield formed(row)
                 except SpecificationError:
-                    self.unread.add(" ".join([self.table.name, *map(_spelled, map(row.get, self.table.key))]))
-
-
-def _spelled(value: Any) -> str:
-    """Spell a value of a key; Python has no decimal digits for a whole number of more than 4,300."""
-    return hex(value) if isinstance(value, int) else repr(value)
+                    self.unread.add(" ".join([self.table.name, *map(spelled, map(row.get, self.table.key))]))
 
 
 def pages(

@@ -17,6 +17,7 @@ from cvs.errors import SpecificationError
 from cvs.model.cql_bytes import decimal_of, decode_cql
 from cvs.model.cql_type import CqlType, parse_type
 from cvs.model.types import EPOCH, normal
+from cvs.model.values import fitting
 from cvs.model.views import BaseTable
 from cvs.programs.delta import (
     NEVER,
@@ -230,7 +231,7 @@ FAST: dict[str, Decode] = {
     "timestamp": lambda data: (
         EPOCH + timedelta(milliseconds=int.from_bytes(data, "big", signed=True)) if data else None
     ),
-    "decimal": lambda data: decimal_of(data) if data else None,
+    "decimal": lambda data: fitting(decimal_of(data)) if data else None,
 }
 """Short cuts past the general decoder, for what most columns are; what they cannot read is left to it."""
 
