@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE  # because every process of a test run would co
 .PHONY: check lint test demo bench specs docs nightly format lock clean
 check: lint            ; @pytest -n 2 --dist worksteal -m "not cluster and not spark and not slow" $(T)
 lint: .venv/ready      ; @ruff format --check --quiet . && ruff check --quiet . && mypy && lint-imports --no-logo
-test: lint             ; @pytest -n 2 --dist worksteal -m "not cluster and not spark" $(T); one=$$?; pytest -n 2 --dist loadfile -m "cluster or spark" $(T); two=$$?; [[ $$one$$two =~ ^(00|05|50)$$ ]]  # 5: none
+test: lint             ; @pytest -n 2 --dist worksteal -m "not cluster and not spark" $(T); one=$$?; pytest -n 3 --dist loadfile --no-loadscope-reorder -m "cluster or spark" $(T); two=$$?; [[ $$one$$two =~ ^(00|05|50)$$ ]]  # 5: none
 demo: .venv/ready      ; @cvs demo
 bench: .venv/ready     ; @python bench/$(or $(B),store).py
 specs: .venv/ready     ; @python specs/run.py check

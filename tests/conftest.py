@@ -1,12 +1,24 @@
 """Real parts shared by the whole test session: booted at first use, gone at the end."""
 
+import gc
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from cvs.embedded.cluster import EmbeddedCluster
 from cvs.embedded.namespaces import namespaces_work
 from cvs.embedded.node import Node
+
+gc.disable()  # while tests are collected: nothing of it is garbage
+
+
+def pytest_collection_finish() -> None:
+    """Have the modules and tests out of the way of the collections to come, each of which would walk them."""
+    gc.enable()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -29,13 +41,50 @@ def told(request: pytest.FixtureRequest) -> Callable[[str], None]:
     return lambda text: request.node.user_properties.append(("told", text))
 
 
+THREE_NODES = ["contract", "programs", "capture_replicas", "faults", "node", "default_policy"]
+"""Files that one worker has together, so that three nodes are started once."""
+
+LONGEST = [
+    *THREE_NODES,
+    "write_time",
+    "build",
+    "sidecar_kafka",
+    "states",
+    "crash",
+    "sidecar",
+    "capture_tail",
+    "secured",
+]
+"""Files of tests of real parts, longest first: the others have a minute at most, and fill what is left at the end."""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of two workers put minutes before milliseconds: at the end one would be alone with them.
+    """Of several workers put minutes before milliseconds: at the end one would be alone with them.
 
     Tests of real parts keep the order of their file: one worker has them, and later ones go on from earlier ones.
     """
-    if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: item.get_closest_marker("slow") is None or _real(item))
+    if not hasattr(config, "workerinput"):
+        return
+    places = {f"test_{name}": place for place, name in enumerate(LONGEST)}
+
+    def late(item: pytest.Item) -> int:
+        return places.get(item.path.stem, len(places)) if _real(item) else not item.get_closest_marker("slow")
+
+    items.sort(key=late)
+
+
+class ByFile(LoadFileScheduling):
+    """Gives each file to one worker, and files that need three nodes to the same."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        name = Path(nodeid.split("::")[0]).stem.removeprefix("test_")
+        return "three nodes" if name in THREE_NODES else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile | None:
+    """Choose how files go to workers."""
+    return ByFile(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def _real(item: pytest.Item) -> bool:

@@ -1,16 +1,18 @@
 """What can be wrong before a node starts: each is one message with the exit code of the environment."""
 
-import os
 import socket
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 import pytest
 
+from cvs.cli import run
 from cvs.embedded import service
 from cvs.embedded.namespaces import namespaces_work
 from cvs.embedded.processes import ProcessId
@@ -19,13 +21,26 @@ from cvs.errors import ExitCode
 SLEEPER = ["sleep", "60"]
 
 
-def cvs_node(
-    *words: str, before: tuple[str, ...] = (), **environment: str
-) -> "subprocess.CompletedProcess[str]":
-    command = [*before, sys.executable, "-m", "cvs", "node", *words]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=60, env={**os.environ, **environment}
-    )
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stderr: str
+
+
+class Ran(Protocol):
+    def __call__(self, *words: str, **environment: str) -> Done: ...
+
+
+@pytest.fixture
+def cvs_node(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ran:
+    """Run the command in this process, because another one would first import for half a second."""
+
+    def ran(*words: str, **environment: str) -> Done:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        return Done(run(["node", *words]), capsys.readouterr().err)
+
+    return ran
 
 
 @pytest.fixture
@@ -45,7 +60,7 @@ def fake_java(folder: Path, version: str) -> Path:
 
 
 @pytest.mark.parametrize(("version", "age"), [("11.0.2", "old"), ("1.8.0_392", "old"), ("21.0.1", "new")])
-def test_another_java_is_refused(tmp_path: Path, version: str, age: str) -> None:
+def test_another_java_is_refused(cvs_node: Ran, tmp_path: Path, version: str, age: str) -> None:
     home = fake_java(tmp_path, version)
     done = cvs_node("start", "--dir", str(tmp_path / "n"), JAVA_HOME=str(home))
     assert done.returncode == ExitCode.ENVIRONMENT
@@ -53,13 +68,13 @@ def test_another_java_is_refused(tmp_path: Path, version: str, age: str) -> None
     assert "next:  install a Java 17" in done.stderr
 
 
-def test_missing_java_is_said(tmp_path: Path) -> None:
+def test_missing_java_is_said(cvs_node: Ran, tmp_path: Path) -> None:
     done = cvs_node("start", "--dir", str(tmp_path / "n"), JAVA_HOME="", PATH=str(tmp_path))
     assert done.returncode == ExitCode.ENVIRONMENT
     assert "Java is not here" in done.stderr
 
 
-def test_a_taken_port_is_named(tmp_path: Path, taken_port: tuple[str, int]) -> None:
+def test_a_taken_port_is_named(cvs_node: Ran, tmp_path: Path, taken_port: tuple[str, int]) -> None:
     address, port = taken_port
     done = cvs_node("start", "--dir", str(tmp_path), "--port", str(port))
     assert done.returncode == ExitCode.ENVIRONMENT
@@ -72,14 +87,15 @@ def test_a_taken_port_is_named(tmp_path: Path, taken_port: tuple[str, int]) -> N
 @pytest.mark.skipif(not namespaces_work(), reason="needs root to mount a small disk")
 def test_a_full_disk_is_said_before_anything_starts(tmp_path: Path) -> None:
     script = f'mount -t tmpfs -o size=50m small "{tmp_path}" && exec "$@"'
-    done = cvs_node(
-        "start", "--own-addresses", "--dir", str(tmp_path), before=("unshare", "-m", "sh", "-c", script, "sh")
+    command = ["unshare", "-m", "sh", "-c", script, "sh", sys.executable, "-m", "cvs", "node", "start"]
+    done = subprocess.run(
+        [*command, "--own-addresses", "--dir", str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == ExitCode.ENVIRONMENT
     assert "the disk is full: 50 MiB are free" in done.stderr
 
 
-def test_a_file_where_the_folder_should_be_is_said(tmp_path: Path) -> None:
+def test_a_file_where_the_folder_should_be_is_said(cvs_node: Ran, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = cvs_node("start", "--dir", str(tmp_path / "file" / "n"))
     assert done.returncode == ExitCode.ENVIRONMENT
@@ -90,7 +106,9 @@ def test_a_file_where_the_folder_should_be_is_said(tmp_path: Path) -> None:
     ("words", "message"),
     [(("--heap", "lots"), "lots is not a heap size"), (("--nodes", "0"), "Invalid value for '--nodes'")],
 )
-def test_wrong_options_are_usage_errors(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+def test_wrong_options_are_usage_errors(
+    cvs_node: Ran, tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
     done = cvs_node("start", "--dir", str(tmp_path), *words)
     assert done.returncode == ExitCode.USAGE
     assert message in done.stderr
@@ -117,7 +135,7 @@ def test_a_stale_pid_of_somebody_else_is_not_killed(tmp_path: Path) -> None:
         stranger.wait()
 
 
-def test_a_second_start_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+def test_a_second_start_in_the_same_folder_is_refused(cvs_node: Ran, tmp_path: Path) -> None:
     first = subprocess.Popen(SLEEPER)
     try:
         identity = ProcessId.of(first.pid)
@@ -133,14 +151,14 @@ def test_a_second_start_in_the_same_folder_is_refused(tmp_path: Path) -> None:
         first.wait()
 
 
-def test_the_number_of_nodes_of_a_folder_stays(tmp_path: Path) -> None:
+def test_the_number_of_nodes_of_a_folder_stays(cvs_node: Ran, tmp_path: Path) -> None:
     folder_of_one_node(tmp_path)
     done = cvs_node("start", "--dir", str(tmp_path), "--nodes", "3")
     assert done.returncode == ExitCode.USAGE
     assert "holds a cluster of 1 node(s), not 3" in done.stderr
 
 
-def test_nothing_started_is_unhealthy_and_has_no_logs(tmp_path: Path) -> None:
+def test_nothing_started_is_unhealthy_and_has_no_logs(cvs_node: Ran, tmp_path: Path) -> None:
     assert cvs_node("status", "--dir", str(tmp_path)).returncode == ExitCode.VIOLATED
     assert cvs_node("logs", "--dir", str(tmp_path)).returncode == ExitCode.USAGE
     assert cvs_node("cql", "SELECT 1", "--dir", str(tmp_path)).returncode == ExitCode.USAGE
