@@ -326,10 +326,14 @@ def loaded(plan: Plan, tables: dict[str, list[tuple]], *, every_column: bool = F
 
 def epoch_seconds(run: PipelineRun, batch: dict[str, Counter]) -> float:
     """Return the CPU seconds of an epoch, DELTA included."""
-    run.write(batch)
-    before = run.spent
-    run.epoch()
-    return run.spent - before
+    gc.disable()  # as the pipeline does
+    try:
+        run.write(batch)
+        before = run.spent
+        run.epoch()
+        return run.spent - before
+    finally:
+        gc.enable()
 
 
 def columns(_: dict[str, list[tuple]], words: Collection[str] = ()) -> Iterator[dict]:

@@ -46,14 +46,14 @@ Bound = tuple[Any, ...]  # because clustering values of any type bound a range
 OrderKey = Callable[[Bound], Any]
 
 
-class Deletion(msgspec.Struct, frozen=True, array_like=True):
+class Deletion(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Everything written up to and including `written` is gone; deletions are versioned values."""
 
     written: int
     local: int = 0
 
 
-class Liveness(msgspec.Struct, frozen=True, array_like=True):
+class Liveness(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What an INSERT leaves beside its cells: the row exists even when all its columns are null."""
 
     written: int
@@ -61,7 +61,7 @@ class Liveness(msgspec.Struct, frozen=True, array_like=True):
     gone_at: int = NEVER
 
 
-class Cell(msgspec.Struct, frozen=True, array_like=True):
+class Cell(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One column (or element of a collection): `value` None is a tombstone, deleted at `gone_at`."""
 
     written: int
@@ -70,7 +70,7 @@ class Cell(msgspec.Struct, frozen=True, array_like=True):
     gone_at: int = NEVER
 
 
-class RowImage(msgspec.Struct, frozen=True, array_like=True):
+class RowImage(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """All that is known of one row; `cells` and `complex_deletions` are sorted, so equal images have equal bytes."""
 
     liveness: Liveness | None = None

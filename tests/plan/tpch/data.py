@@ -111,6 +111,7 @@ class Changes:
     def __init__(self, tables: dict[str, list[tuple]], seed: int) -> None:
         self.rows = {name: {self.key(name, row): row for row in rows} for name, rows in tables.items()}
         self.random = random.Random(seed)
+        self.donors: dict[str, list[tuple]] = {}  # keys of large tables as they were at the first change
 
     @staticmethod
     def key(name: str, row: tuple) -> tuple:
@@ -145,12 +146,12 @@ class Changes:
         """Take some columns from another row: foreign keys, dates, prices and texts stay plausible."""
         if not self.rows[name]:
             return row
-        donor = (
-            self.rows[name][self.random.choice(list(self.rows[name]))] if len(self.rows[name]) < 50 else None
-        )
-        if donor is None:
-            keys = self.__dict__.setdefault("_keys", {}).setdefault(name, list(self.rows[name]))
-            donor = self.rows[name].get(self.random.choice(keys), row)
+        if len(self.rows[name]) < 50:
+            donor = self.rows[name][self.random.choice(list(self.rows[name]))]
+        else:
+            if name not in self.donors:
+                self.donors[name] = list(self.rows[name])
+            donor = self.rows[name].get(self.random.choice(self.donors[name]), row)
         names = [n for n, _ in TABLES[name].columns]
         fixed = {names.index(k) for k in TABLES[name].key}
         return tuple(
