@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import combinations, product
 from pathlib import Path
@@ -77,10 +78,21 @@ def views_of(shape: str, count: int):
     return parse_views(text, TABLES)
 
 
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Look for no garbage meanwhile, as the pipeline does in an epoch."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def seconds(run: ProgramsRun, batch: dict[str, Counter]) -> float:
-    before = time.process_time()
-    run.epoch(batch)
-    return time.process_time() - before
+    with uncollected():
+        before = time.process_time()
+        run.epoch(batch)
+        return time.process_time() - before
 
 
 def kept(
@@ -144,15 +156,25 @@ def merged(tables: dict[str, list[tuple]], only: Sequence[str] = ()) -> Iterator
         }  # fmt: skip
 
 
-def zones(tables: dict[str, list[tuple]]) -> Iterator[dict]:
-    """Horizontal merging by itself: each query alone, its zones merged against one table a stage, epochs in turn."""
+def zones(tables: dict[str, list[tuple]], words: Sequence[str] = ()) -> Iterator[dict]:
+    """Horizontal merging by itself: each query alone, its zones merged against one table a stage, epochs in turn.
+
+    `zones 0.01`: at that scale, where every query has rows; `zones 0.01 q3` of one query.
+    """
+    names = {f"tpch.{word}" for word in words if not word[0].isdigit()}
+    for scale in (word for word in words if word[0].isdigit()):
+        with tempfile.TemporaryDirectory() as folder:
+            tables = generate(Path(folder), scale)
     for view in parse_views(QUERIES, TABLES):
+        if names and view.name not in names:
+            continue
         plans = [maintenance_plan([view], TABLES, c) for c in (WHEREVER, Choices(merge_zones=False))]
         if len(plans[0].zones) == len(plans[1].zones):
             continue
-        runs, changes = [ProgramsRun(plan) for plan in plans], Changes(tables, seed=11)
+        read = {base.name: tables[base.name] for base in plans[0].bases}
+        runs, changes = [ProgramsRun(plan) for plan in plans], Changes(read, seed=11)
         for run in runs:
-            seconds(run, {name: Counter(dict.fromkeys(rows, 1)) for name, rows in tables.items()})
+            seconds(run, {name: Counter(dict.fromkeys(rows, 1)) for name, rows in read.items()})
         loaded = [run.test_and_sets for run in runs]
         ratios = []
         for number in range(ROUNDS):
@@ -326,14 +348,11 @@ def loaded(plan: Plan, tables: dict[str, list[tuple]], *, every_column: bool = F
 
 def epoch_seconds(run: PipelineRun, batch: dict[str, Counter]) -> float:
     """Return the CPU seconds of an epoch, DELTA included."""
-    gc.disable()  # as the pipeline does
-    try:
+    with uncollected():
         run.write(batch)
         before = run.spent
         run.epoch()
         return run.spent - before
-    finally:
-        gc.enable()
 
 
 def columns(_: dict[str, list[tuple]], words: Collection[str] = ()) -> Iterator[dict]:
@@ -402,7 +421,9 @@ def main() -> None:
     )
     parser.add_argument("part", nargs="?", choices=PARTS, help="all of them, if none is named")
     parser.add_argument(
-        "words", nargs="*", help="queries for tpch (q1 q6), shapes and numbers of views for merged"
+        "words",
+        nargs="*",
+        help="a scale and queries for tpch and zones (0.1 q1 q6), shapes and numbers of views for merged",
     )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
