@@ -177,13 +177,9 @@ class CassandraDoor:
         put = self._session.prepared(f"INSERT INTO {table} (bucket, row, stored) VALUES (?, ?, ?)")
         for key, row in request.puts:
             batch.add(put, (request.bucket, key, encode_state(row)))
-        delete = (
-            self._session.prepared(f"DELETE FROM {table} WHERE bucket = ? AND row = ?")
-            if request.deletes
-            else None
-        )
+        delete = f"DELETE FROM {table} WHERE bucket = ? AND row = ?"
         for key in request.deletes:
-            batch.add(delete, (request.bucket, key))
+            batch.add(self._session.prepared(delete), (request.bucket, key))
         return (batch, None)
 
     def _read_images(self, requests: list[ReadImages]) -> list[dict[bytes, bytes]]:
@@ -379,9 +375,12 @@ def _rows_of(result: Any) -> Any:
     if isinstance(result, Exception):
         return result
     try:
-        return list(result)
+        rows = list(result)
     except Exception as failure:  # noqa: BLE001 -- because a later page can fail in every way a first one can
         return failure
+    answered = result.response_future  # its timer holds it, and all it sent, until it would have timed out
+    answered.query = answered.message = answered.query_plan = None
+    return rows
 
 
 def _bucket(rows: list[Any]) -> BucketRead:

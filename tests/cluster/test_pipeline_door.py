@@ -1,10 +1,12 @@
 """The epoch machines on real Cassandra: the same worlds as in memory, with crashes and zombies between requests."""
 
+import gc
 import random
 from dataclasses import replace
 from uuid import uuid4
 
 import pytest
+from cassandra.query import BatchStatement
 
 from cvs.client.snapshot import ViewReader
 from cvs.embedded.node import Node
@@ -78,6 +80,27 @@ def test_what_is_dropped_is_gone_and_an_older_put_does_not_bring_it_back(cassand
     world.door([put(2, (b"a", None), (b"b", b"2")), DropBucket(table=table, bucket=-5, write_time=2)])
     world.door([put(1, (b"a", b"1"), (b"b", b"1")), put(1, (b"note", b""), bucket=-5)])
     assert (found(), found(-5)) == ({b"b": b"2"}, {})
+    session.close()
+
+
+def test_what_was_sent_is_let_go_once_it_is_answered(cassandra_node: Node) -> None:
+    """The driver's timer of a request holds it until it would have timed out: an epoch's puts must not wait there."""
+    world, session, _ = world_on(cassandra_node, next(case for case in CASES if case.name == "by_city"), 1)
+    puts = PutImages(
+        table=world.program.bases[0].delta,
+        bucket=0,
+        images=tuple((bytes([number]), b"") for number in range(100)),
+        write_time=1,
+    )
+    gc.collect()
+    gc.disable()
+    try:
+        before = {id(it) for it in gc.get_objects() if isinstance(it, BatchStatement)}
+        world.door([puts])
+        held = [it for it in gc.get_objects() if isinstance(it, BatchStatement) and id(it) not in before]
+    finally:
+        gc.enable()
+    assert not held
     session.close()
 
 
