@@ -37,30 +37,32 @@ class Committed:
         since: Since = {}
         right = True
         for position, (commit, own) in enumerate(zip(self.commits, writes, strict=True), 1):
-            touched: dict[Key, None] = {}
+            touched: dict[Key, list[BaseRecord]] = {}
             for record, line in lines_of(commit):
                 if not self._goes_on(record, line, commit):
                     return None
                 self.cut[record] = line.to_version
                 since.setdefault(record, []).append((line.to_version, position))
                 for key in self.keys.get(record, ()):
-                    self._compare(key, record)
-                    touched[key] = None
-            if not all(self._take(key, attempt) for key, attempt in own):
+                    touched.setdefault(key, []).append(record)
+            if not all(self._take(key, attempt, touched.setdefault(key, [])) for key, attempt in own):
                 return None
+            for key, records in touched.items():
+                for record in dict.fromkeys(records):
+                    self._compare(key, record)
             right &= self._agree(touched, dict(own))
         timelines = (self.run.timelines[record] for record in self.keys)
         changes = (each for it in timelines for each in changes_of(it, since, len(self.commits)))
         return staleness_of(Stale(), self.commits, changes) if right else None
 
-    def _take(self, key: Key, attempt: Attempt) -> bool:
+    def _take(self, key: Key, attempt: Attempt, touched: list[BaseRecord]) -> bool:
         """Let a view record hold what a write absorbed; say no where there is no such version."""
         for record, line in lines_of(attempt):
             timeline = self.run.timelines.get(record)
             if timeline is None or timeline.at(line.to_version) is None:
                 return False
             self.held.setdefault(key, {})[record] = line.to_version
-            self._compare(key, record)
+            touched.append(record)
         self.row[key] = frozen_row(attempt.row)
         return True
 
@@ -70,7 +72,7 @@ class Committed:
         Who holds all of the cut that matters and was not written shows it; groups are kept step by step when their
         turn comes. All others are recomputed at once.
         """
-        apart = {key for key in (*touched, *written) if self._apart(key)}
+        apart = {key for key in touched if self._apart(key)}
         asked = apart if self.holding.folding is not None else apart.union(written)
         rows: dict[BaseRecord, Row] = {}
         for key in asked:
@@ -131,14 +133,14 @@ class Committed:
         """Note whether a view record holds of a base record another version than the cut, and one of them matters."""
         first = self.run.timelines[record].first
         held, cut = self.held.get(key, {}).get(record, first), self.cut.get(record, first)
-        if held != cut and self._matters(key, record, (held - first, cut - first)):
+        if held != cut and self._matters(key, record, held - first, cut - first):
             self.apart.setdefault(key, {})[record] = None
         elif key in self.apart:
             self.apart[key].pop(record, None)
 
-    def _matters(self, key: Key, record: BaseRecord, places: Iterable[int]) -> bool:
+    def _matters(self, key: Key, record: BaseRecord, held: int, cut: int) -> bool:
         reach = self.holding.reach
-        return key in reach.near and any(reach.touches(key, record, place) for place in places)
+        return key in reach.near and reach.moves(key, record, held, cut)
 
     def _shown(self, key: Key) -> Hashable:
         if key not in self.row:  # not written yet

@@ -2,14 +2,15 @@
 
 The rows below a fold are linear in the rows of each table where every table is scanned once, by selections, projections
 and inner joins alone. So what a changed base row brings are the rows that it makes with those of the other tables:
-computed by the plain `bag`, they go into the group, and those of its former version out of it. Views of other kinds
-are recomputed.
+computed by the plain `bag` over its partners, they go into the group, and those of its former version out of it. Views
+of other kinds are recomputed.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from itertools import chain
 from typing import Any
 
 from cvs.checker.provenance import before_grouping
@@ -35,6 +36,9 @@ from cvs.model.views import (
 
 Change = tuple[BaseRecord, Row | None, Row | None]
 """Of a base record: its row before and now."""
+
+Partners = Callable[[Key, BaseRecord], Iterable[BaseRecord]]
+"""The base records with which one can make a row of a view record, at any time."""
 
 SUMMED = (AggregateFunction.SUM, AggregateFunction.AVG)
 
@@ -113,7 +117,8 @@ class Group:
 
     folding: Folding
     key: Key
-    rows: dict[str, dict[BaseRecord, Row]] = field(default_factory=dict)
+    partners: Partners
+    rows: dict[BaseRecord, Row] = field(default_factory=dict)
     many: int = 0
     values: tuple[Any, ...] = ()  # of its columns
     folded: list["_Folded"] = field(init=False)
@@ -126,18 +131,22 @@ class Group:
         """Let base rows change, table by table."""
         for table in self.folding.scanned:
             mine = [change for change in changes if change[0][0] == table]
-            self._put(table, [before for _, before, _ in mine if before is not None], -1)
-            kept = self.rows.setdefault(table, {})
+            self._put(table, {record: before for record, before, _ in mine if before is not None}, -1)
             for record, _, now in mine:
-                kept.pop(record, None)
+                self.rows.pop(record, None)
                 if now is not None:
-                    kept[record] = now
-            self._put(table, [now for _, _, now in mine if now is not None], 1)
+                    self.rows[record] = now
+            self._put(table, {record: now for record, _, now in mine if now is not None}, 1)
 
-    def _put(self, table: str, changed: list[Row], sign: int) -> None:
+    def _put(self, table: str, changed: Mapping[BaseRecord, Row], sign: int) -> None:
         """Put the rows that these make with those of the other tables into the group, or take them out of it."""
-        base: dict[str, Iterable[Row]] = {name: rows.values() for name, rows in self.rows.items()}
-        base[table] = changed
+        base: dict[str, list[Row]] = {name: [] for name in self.folding.scanned}
+        base[table] += changed.values()
+        for other in dict.fromkeys(
+            chain.from_iterable(self.partners(self.key, record) for record in changed)
+        ):
+            if other[0] != table and other in self.rows:
+                base[other[0]].append(self.rows[other])
         for row in bag(self.folding.relation, base, self.folding.tables) if changed else ():
             if key_identity(row[name] for name in self.folding.key) == self.key:
                 self.many += sign

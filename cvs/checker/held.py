@@ -95,7 +95,7 @@ class _Walk(Holding):
         """Accept a view record, or leave it."""
         record, order = self.view.records.get(key, ViewRecord(key=key)), self.writes.get(key, [])
         near = [self.run.timelines[r] for r in self.reach.near.get(key, ())]
-        held = _Held(key, None if self.folding is None else Group(self.folding, key))
+        held = _Held(key, None if self.folding is None else Group(self.folding, key, self.reach.partners))
         plain = key in self.writes or key not in self.view.records
         if not (plain and all(map(_known, near)) and self._trusted(held, record, order)):
             found.others.append(key)
@@ -186,7 +186,7 @@ class _Walk(Holding):
         for timeline in near:
 
             def matters(place: int, record: BaseRecord = timeline.record) -> bool:
-                return any(self.reach.touches(held.key, record, it) for it in (place - 1, place))
+                return self.reach.moves(held.key, record, place - 1, place)
 
             yield from changes_of(timeline, since, len(writes), matters)
 

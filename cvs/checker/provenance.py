@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cvs.checker.replay import BaseRecord, Key, Row
+from cvs.errors import AssumptionError
 from cvs.model.expressions import Column, Compiled, columns_of, compile_expression, compile_predicate
 from cvs.model.identity import key_identity, row_identity
 from cvs.model.views import (
@@ -114,14 +115,32 @@ class Reach:
         """Say whether the version at a place of a time-line can matter to a view record."""
         return bool(self.near[key].get(record, 0) & self.kinds[record][place])
 
-    def meets(self, key: Key, record: BaseRecord, places: Callable[[BaseRecord], Iterable[int]]) -> bool:
-        """Say whether a base record makes a row with others, if each of them stands at one of its `places`."""
+    def moves(self, key: Key, record: BaseRecord, place: int, to: int) -> bool:
+        """Say whether one of two versions can matter to a view record."""
+        kinds = self.kinds[record]
+        return bool(self.near[key].get(record, 0) & (kinds[place] | kinds[to]))
+
+    def meets(self, key: Key, record: BaseRecord, places: Callable[[BaseRecord], tuple[int, int]]) -> bool:
+        """Say whether a base record makes a row with others, if each of them stands at one of its two `places`."""
         if self.rows is None:
             return True
-        return any(
-            all(any(self.kinds[other][place] == 1 << kind for place in places(other)) for other, kind in row)
-            for row in self.rows.get((key, record), ())
-        )
+        stands: dict[BaseRecord, int] = {}
+        for row in self.rows.get((key, record), ()):
+            for other, kind in row:
+                if other not in stands:
+                    one, two = places(other)
+                    stands[other] = self.kinds[other][one] | self.kinds[other][two]
+                if not stands[other] >> kind & 1:
+                    break
+            else:
+                return True
+        return False
+
+    def partners(self, key: Key, record: BaseRecord) -> set[BaseRecord]:
+        """Return the base records with which one makes rows of a view record, if that is known exactly."""
+        if self.rows is None:
+            raise AssumptionError("what makes the rows of this view is not known exactly")
+        return {other for row in self.rows.get((key, record), ()) for other, _ in row}
 
 
 def reach_of(

@@ -1,14 +1,17 @@
 """A group kept step by step shows what recomputing it shows."""
 
 import random
+from collections.abc import Iterator
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 import pytest
 
-from cvs.checker.groups import Group, folding_of
+from cvs.checker.groups import Change, Group, Partners, folding_of
 from cvs.checker.meaning import DefinitionMeaning
 from cvs.model.expressions import Call, Column, Literal
+from cvs.model.recompute import bag
 from cvs.model.views import (
     Aggregate,
     AggregateColumn,
@@ -74,28 +77,68 @@ def test_a_group_kept_step_by_step_shows_what_is_recomputed(name: str, kind: str
     folding = folding_of(VIEWS[name], TABLES)
     assert folding is not None
     key: tuple[Any, ...] = () if name == "of everything" else (1,)
-    group = Group(folding, key)
+    steps = list(changing(chance, VALUES[kind]))
+    group = Group(folding, key, partners_of(meaning, steps))
     rows: dict[Any, dict[str, Any]] = {}
     shown = 0
-    for _ in range(150):
-        changes = []
-        for _ in range(chance.randint(1, 3)):
-            record = chance.choice([("r", (n,)) for n in range(5)] + [("s", (n,)) for n in range(3)])
-            if record in {r for r, _, _ in changes}:
-                continue
-            k = record[1][0]
-            after: dict[str, Any] | None = {"k": k, "g": chance.randrange(2)}
-            if record[0] == "r":
-                after = {"k": k, "x": chance.randrange(3), "y": chance.choice(VALUES[kind])}
-            after = None if chance.random() < 0.3 else after
-            changes.append((record, rows.pop(record, None), after))
-            if after is not None:
-                rows[record] = after
+    for changes in steps:
+        rows.update((record, after) for record, _, after in changes if after is not None)
+        for record, _, after in changes:
+            if after is None:
+                rows.pop(record, None)
         group.move(changes)
         expected = meaning.view(rows).get(key)
         assert group.shown() == expected, (rows, changes)
         shown += expected is not None
     assert shown > 20
+
+
+def changing(chance: random.Random, values: tuple[Any, ...]) -> Iterator[list[Change]]:
+    """Rows of two tables that come, change and go, a few at once."""
+    rows: dict[Any, dict[str, Any] | None] = {}
+    for _ in range(150):
+        every = [("r", (n,)) for n in range(5)] + [("s", (n,)) for n in range(3)]
+        changes: list[Change] = []
+        for record in chance.sample(every, chance.randint(1, 3)):
+            k = record[1][0]
+            after: dict[str, Any] | None = {"k": k, "g": chance.randrange(2)}
+            if record[0] == "r":
+                after = {"k": k, "x": chance.randrange(3), "y": chance.choice(values)}
+            after = None if chance.random() < 0.3 else after
+            changes.append((record, rows.get(record), after))
+            rows[record] = after
+        yield changes
+
+
+def partners_of(meaning: DefinitionMeaning, steps: list[list[Change]]) -> Partners:
+    timelines: dict[Any, list[Any]] = {}
+    for record, _, after in chain.from_iterable(steps):
+        timelines.setdefault(record, [None]).append(after)
+    reach = meaning.reach(timelines)
+    assert reach is not None
+    return reach.partners
+
+
+def test_a_change_looks_at_its_partners_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row moves under a key where a hundred others stand: of these none is joined again."""
+    meaning, folding = DefinitionMeaning(VIEWS["of a join"], TABLES), folding_of(VIEWS["of a join"], TABLES)
+    assert folding is not None
+    first: list[Change] = [(("s", (n,)), None, {"k": n, "g": 1}) for n in range(100)]
+    first += [(("r", (n,)), None, {"k": n, "x": n, "y": 1}) for n in range(100)]
+    then: list[Change] = [(("r", (7,)), first[107][2], {"k": 7, "x": 8, "y": 5})]
+    group = Group(folding, (1,), partners_of(meaning, [first, then]))
+    group.move(first)
+    looked: list[int] = []
+
+    def counted(relation: Any, base: Any, tables: Any) -> Any:
+        looked.extend(map(len, base.values()))
+        return bag(relation, base, tables)
+
+    monkeypatch.setattr("cvs.checker.groups.bag", counted)
+    group.move(then)
+    assert sum(looked) <= 6, looked
+    rows = {record: now for record, _, now in (*first, *then)}
+    assert group.shown() == meaning.view(rows)[1,]
 
 
 def test_what_is_not_linear_in_its_tables_is_no_such_fold() -> None:
