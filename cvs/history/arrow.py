@@ -13,26 +13,17 @@ from cvs.history.columns import Gathered
 from cvs.history.fields import EventFields, Fields, Names, Numbering, Owners
 from cvs.history.forms import Group, Scanned
 from cvs.history.packing import NONE, Flags, Integers, packed_parts
-from cvs.history.parquet import SCALARS, Arrow, events_of_rows
+from cvs.history.parquet import SCALARS, Arrow, events_of_rows, schema
 from cvs.history.rows import Objects, Rows
 from cvs.history.texts import Places, plain_values
 from cvs.model.values import row_from_json
 
-_OF_KIND: dict[type, tuple[str, ...]] = {
-    ev.BaseUpdateCalled: ("operation", "table", "key", "version", "row"),
-    ev.BaseUpdateReturned: ("operation", "outcome"),
-    ev.TestAndSetCalled: ("operation", "view", "view_key", "expected", "new", "row", "absorbed"),
-    ev.TestAndSetReturned: ("operation", "outcome", "returned"),
-    ev.ViewReadReturned: ("operation",),
-    ev.UpdateReceived: ("table", "key"),
-    ev.Checkpoint: ("base", "views"),
-    ev.EpochCommitted: ("pipeline", "incarnation", "epoch", "absorbed"),
-}
-_OF_HEADERS = ("run", "views", "tables", "settings", "format", "clock_error")
-COLUMNS = tuple(
-    dict.fromkeys(("event", "process", "time", *_OF_HEADERS, *(n for own in _OF_KIND.values() for n in own)))
+COLUMNS = (
+    *("event", "process", "time", "run", "views", "tables", "settings", "format", "clock_error", "operation"),
+    *("table", "key", "version", "row", "outcome", "view", "view_key", "expected", "new", "absorbed"),
+    *("returned", "base", "pipeline", "incarnation", "epoch"),
 )
-"""What `gather` reads: a reader of Parquet may skip all others."""
+"""What `gather` reads: a reader of Parquet may skip all others, and of these what is null everywhere."""
 
 DICTIONARIES = ("event", "process", "table", "view", "outcome")
 """Columns of few texts: a reader of Parquet need not write them out."""
@@ -42,19 +33,24 @@ _KINDS = {str(kind.__struct_config__.tag): kind for kind in ev.AnyEvent.__args__
 
 
 class ArrowFields:
-    """Fields of a record batch, or of a column of structs."""
+    """Fields of some rows of a record batch, or of a column of structs: only what is asked for is copied."""
 
-    def __init__(self, batch: Arrow, many: int, memory: Memory) -> None:
-        self.batch, self.many, self.memory = batch, many, memory
+    def __init__(self, batch: Arrow, at: Integers, memory: Memory) -> None:
+        self.batch, self.at, self.many, self.memory = batch, at, len(at), memory
 
     def _column(self, name: str) -> Arrow:
         import pyarrow as pa
 
-        return self.batch.field(name) if isinstance(self.batch, pa.StructArray) else self.batch[name]
+        if isinstance(self.batch, pa.StructArray):
+            return self.batch.field(name)
+        if name in self.batch.schema.names:
+            return self.batch[name]
+        # a reader of Parquet skips what is null everywhere
+        return pa.nulls(self.batch.num_rows, schema().field(name).type)
 
     def whole(self, name: str) -> Integers:
         """Take the numbers."""
-        return _integers(self._column(name))
+        return _integers(self._column(name), self.at)
 
     def named(self, name: str, names: Names) -> Integers:
         """Number the texts, or those of the dictionary that are used."""
@@ -62,20 +58,18 @@ class ArrowFields:
 
         column = self._column(name)
         if not isinstance(column, pa.DictionaryArray):
-            return self.memory.named(names, _places(column))
-        codes = _integers(column.indices)
+            return self.memory.named(names, _places(column, self.at))
+        codes = _integers(column.indices, self.at)
         numbers = np.zeros(len(column.dictionary), np.int64)
         used = np.flatnonzero(np.bincount(codes, minlength=len(numbers)))
-        data, begins, ends = _places(column.dictionary)
-        numbers[used] = self.memory.named(names, (data, begins[used], ends[used]))
+        numbers[used] = self.memory.named(names, _places(column.dictionary, used))
         return numbers[codes]
 
     def keyed(self, owners: Owners, key: str, numbering: Numbering) -> Integers:
         """Number the texts of the keys of each owner."""
-        data, begins, ends = _places(self._column(key))
-        found = np.zeros(self.many, np.int64)
+        column, found = self._column(key), np.zeros(self.many, np.int64)
         for name, which in owners.parts():
-            found[which] = self.memory.keyed(numbering, name, (data, begins[which], ends[which]))
+            found[which] = self.memory.keyed(numbering, name, _places(column, self.at[which]))
         return found
 
     def signatures(self, name: str) -> Integers:
@@ -83,22 +77,23 @@ class ArrowFields:
         import pyarrow as pa
 
         column = self._column(name)
-        absent = _nulls(column)
-        parts = [_integers(column.field(n).cast(pa.int64()), 0) for n in SCALARS]
+        absent = _nulls(column)[self.at]
+        parts = [_integers(column.field(n).cast(pa.int64()), self.at, 0) for n in SCALARS]
         return np.where(absent, NONE, packed_parts([np.where(absent, 0, part) for part in parts]))
 
     def absorbed(self) -> tuple[Integers, "ArrowFields"]:
         """Put all into one list."""
-        column = self._column("absorbed")
-        lines = column.flatten()
-        return _integers(column.value_lengths(), 0), ArrowFields(lines, len(lines), self.memory)
+        column, every = self._column("absorbed"), np.arange(self.many)
+        counts = _integers(column.value_lengths(), self.at, 0)
+        begins = _integers(column.offsets, self.at) - (np.cumsum(counts) - counts)
+        lines = np.arange(counts.sum()) + begins[np.repeat(every, counts)]
+        return counts, ArrowFields(column.values, lines, self.memory)
 
     def rows(self, name: str, which: Integers, owner: tuple[str, str]) -> Rows:
         """Read the texts as columns, or decode them where they are of too many forms."""
-        column = self._column(name)
-        there = np.flatnonzero(~_nulls(column)[which])
-        data, begins, ends = _places(column, nulls=True)
-        scanned = Scanned.of(data, begins[which][there], ends[which][there], self.memory.known)
+        column, at = self._column(name), self.at[which]
+        there = np.flatnonzero(~_nulls(column)[at])
+        scanned = Scanned.of(*_places(column, at[there]), self.memory.known)
         forms = scanned.by_form() if len(there) else []
         if forms is None:
             rows: list[Any] = [None] * len(which)
@@ -107,9 +102,8 @@ class ArrowFields:
                 rows[place] = row
             return Objects(rows)
         groups = [Group(scanned, lines, scanned.node(int(lines[0]), self.memory.known)) for _, lines in forms]
-        _rows(
-            [scanned.text(int(group.lines[0])) for group in groups]
-        )  # because all others are as valid as these
+        # because all others are as valid as these
+        _rows([scanned.text(int(group.lines[0])) for group in groups])
         return Columned(len(which), [(there[g.lines], g, g.root) for g in groups], self.memory.seen(owner))
 
 
@@ -118,7 +112,7 @@ def gather(gathered: Gathered, batches: Iterable[Arrow]) -> None:
     gathered.begin()
     memory, tags = Memory(plain_values), Names()
     for batch in batches:
-        whole = ArrowFields(batch, batch.num_rows, memory)
+        whole = ArrowFields(batch, np.arange(batch.num_rows), memory)
         codes = whole.named("event", tags)
         kinds: list[tuple[Any, Integers, Fields]] = []
         for tag, at in sorted(Owners(codes, tags).parts(), key=lambda part: int(part[1][0])):
@@ -126,14 +120,12 @@ def gather(gathered: Gathered, batches: Iterable[Arrow]) -> None:
             if kind is None:
                 raise HistoryError(f"no kind of event: {tag!r}")
             if kind is ev.RunStarted:
-                headers = events_of_rows(_chosen(batch, batch.schema.names, at, batch.num_rows))
+                headers = _chosen(batch, at)
                 gathered.headers += [event for event in headers if isinstance(event, ev.RunStarted)]
-            if kind is ev.Checkpoint:
-                begun = events_of_rows(_chosen(batch, batch.schema.names, at, batch.num_rows))
-                kinds.append((kind, at, EventFields(list(begun))))
+            elif kind is ev.Checkpoint:
+                kinds.append((kind, at, EventFields(_chosen(batch, at))))
                 continue
-            part = _chosen(batch, list(_OF_KIND.get(kind, ())), at, batch.num_rows)
-            kinds.append((kind, at, ArrowFields(part, len(at), memory)))
+            kinds.append((kind, at, ArrowFields(batch, at, memory)))
         gathered.add(whole, kinds)
 
 
@@ -148,27 +140,26 @@ def _rows(texts: list[bytes]) -> list[Any]:
     return [None if row is None else row_from_json(row) for row in rows]
 
 
-def _chosen(batch: Arrow, names: list[str], at: Integers, many: int) -> Arrow:
-    """Return some columns of some rows."""
+def _chosen(batch: Arrow, at: Integers) -> list[Any]:
+    """Return the events of some rows."""
     import pyarrow as pa
 
-    mask = np.zeros(many, np.bool_)
-    mask[at] = True
-    bits = pa.py_buffer(np.packbits(mask, bitorder="little"))
-    return batch.select(names).filter(pa.Array.from_buffers(pa.bool_(), many, [None, bits]))
+    rows = pa.Table.from_batches([batch.slice(place, 1) for place in at.tolist()])
+    return list(events_of_rows(rows))
 
 
-def _integers(column: Arrow, missing: int | None = None) -> Integers:
+def _integers(column: Arrow, at: Integers, missing: int | None = None) -> Integers:
     """Return whole numbers by their bytes, because Arrow's own ways import all of pandas; a null is `missing`."""
-    if not len(column):
+    if not len(at):
         return np.zeros(0, dtype=np.int64)
     whole = np.frombuffer(column.buffers()[1], dtype=np.dtype(str(column.type)))
-    values = whole[column.offset : column.offset + len(column)].astype(np.int64)
+    values: Integers = whole[at + column.offset].astype(np.int64)
     if not column.null_count:
         return values
-    if missing is None:
+    absent = _nulls(column)[at]
+    if missing is None and absent.any():
         raise HistoryError("a whole number is missing", next_step="`cvs convert` writes Parquet from lines")
-    return np.where(_nulls(column), missing, values)
+    return np.where(absent, missing, values) if missing is not None else values
 
 
 def _nulls(column: Arrow) -> Flags:
@@ -182,15 +173,17 @@ def _nulls(column: Arrow) -> Flags:
     return absent
 
 
-def _places(column: Arrow, *, nulls: bool = False) -> Places:
-    """Return where the texts of a column stand."""
-    if column.null_count and not nulls:
+def _places(column: Arrow, at: Integers) -> Places:
+    """Return where some texts of a column stand."""
+    if column.null_count and _nulls(column)[at].any():
         raise HistoryError("a text is missing", next_step="`cvs convert` writes Parquet from lines")
-    if not len(column):
+    if not len(at):
         empty = np.zeros(0, np.int64)
         return np.zeros(0, np.uint8), empty, empty
     _, offsets, data = column.buffers()
-    ends = np.frombuffer(offsets, dtype=np.int32)[column.offset : column.offset + len(column) + 1].astype(
-        np.int64
+    ends, here = np.frombuffer(offsets, dtype=np.int32), at + column.offset
+    return (
+        np.frombuffer(data or b"", dtype=np.uint8),
+        ends[here].astype(np.int64),
+        ends[here + 1].astype(np.int64),
     )
-    return np.frombuffer(data or b"", dtype=np.uint8), ends[:-1], ends[1:]

@@ -4,6 +4,7 @@ A table holds events of one kind, each with its place in the history (`at`): its
 or its line.
 """
 
+import io
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from cvs.history import events as ev
 from cvs.history import parquet
 from cvs.history.codec import event_of, line_of
-from cvs.history.columns import Gathered
+from cvs.history.columns import Gathered, blocks_of
 from cvs.history.merge import typed
 from cvs.history.packing import Integers
 
@@ -29,7 +30,8 @@ def gather(gathered: Gathered, table: Arrow, headers: Headers = ()) -> None:
         gathered.begin()
         gathered.take(list(events_of(table, headers)))
     elif "line" in table.schema.names:
-        lines.gather(gathered, b"".join(map(_bytes, table["line"].chunks)))
+        data = b"".join(map(_bytes, table["line"].chunks))
+        lines.gather(gathered, blocks_of(io.BytesIO(data), len(data)))
     else:
         arrow.gather(gathered, table.combine_chunks().to_batches(max_chunksize=4 * parquet.BATCH))
 

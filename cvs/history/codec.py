@@ -38,6 +38,7 @@ _DECODE = msgspec.json.Decoder(AnyEvent).decode
 _DECODE_LINES = msgspec.json.Decoder(AnyEvent).decode_lines
 _INT_MOST = 1 << 63
 _PIECE = 1 << 20
+_ZSTD, _GZIP = b"\x28\xb5\x2f\xfd", b"\x1f\x8b"
 Part = Any  # because a field holds a key, a row, or a list of them
 Way = Callable[[Part], Part]
 
@@ -156,15 +157,20 @@ def history_bytes(events: Iterable[Event]) -> bytes:
     return b"".join(lines_of(events))
 
 
+def is_packed(data: bytes) -> bool:
+    """Say whether a file is compressed, by its first bytes."""
+    return data.startswith((_ZSTD, _GZIP))
+
+
 def plain_bytes(data: bytes, *, where: str = "", limit: int = INFLATED_MAX) -> bytes:
     """Return the content of a file, decompressed if it is gzip or zstd; told by its first bytes."""
     reader: Any  # because the two libraries share no class
-    if data[:4] == b"\x28\xb5\x2f\xfd":
-        reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
-    elif data[:2] == b"\x1f\x8b":
-        reader = gzip.GzipFile(fileobj=io.BytesIO(data))
-    else:
+    if not is_packed(data):
         return data
+    if data.startswith(_ZSTD):
+        reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
+    else:
+        reader = gzip.GzipFile(fileobj=io.BytesIO(data))
     found = bytearray()
     try:
         while piece := reader.read(_PIECE):

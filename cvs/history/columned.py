@@ -11,7 +11,7 @@ from cvs.history.fields import Names, Numbering
 from cvs.history.forms import Group, Known, Node
 from cvs.history.packing import Flags, Integers
 from cvs.history.rows import Compute
-from cvs.history.texts import Numbered, Places, Texts, json_values, key_values
+from cvs.history.texts import SMALL, Keys, Numbered, Places, Table, Texts, json_values
 
 _UNSET = -(1 << 63)
 
@@ -23,6 +23,7 @@ class Seen:
         self.texts: dict[str, Texts] = {}
         self.values: dict[str, list[Any]] = {}
         self.single: dict[tuple[str, Compute], Integers] = {}
+        self.small: dict[tuple[str, Compute], Table] = {}
         self.several: dict[tuple[tuple[str, ...], Compute], dict[tuple[int, ...], int]] = {}
 
     def number(self, name: str, places: Places) -> Integers:
@@ -76,6 +77,11 @@ class Columned:
         many = np.count_nonzero(where)
         if not many:
             return np.zeros(0, np.int64)
+        if len(names) == 1:
+            values, is_whole, _ = self.whole(names[0])
+            small = values[where]
+            if is_whole[where].all() and small.min() >= 0 and small.max() < SMALL:
+                return self._of_small(names[0], compute, small)
         numbers = [self.seen.number(name, self._places(name, where)) for name in names]
         if not numbers:
             return np.full(many, compute({}), np.int64)
@@ -94,6 +100,11 @@ class Columned:
                 memo[mine] = compute({n: self.seen.value(n, i) for n, i in zip(names, mine, strict=True)})
             found.append(memo[mine])
         return np.array(found, np.int64)[which]
+
+    def _of_small(self, name: str, compute: Compute, small: Integers) -> Integers:
+        if (name, compute) not in self.seen.small:
+            self.seen.small[name, compute] = Table(lambda value: compute({name: value}))
+        return self.seen.small[name, compute].of(small)
 
     def _of_one(self, name: str, compute: Compute, numbers: Integers) -> Integers:
         memo = self.seen.single.get((name, compute), np.zeros(0, np.int64))
@@ -126,7 +137,7 @@ class Memory:
         self.values = values
         self.known = Known()
         self._names: dict[int, Numbered] = {}
-        self._keys: dict[tuple[int, str], Numbered] = {}
+        self._keys: dict[tuple[int, str], Keys] = {}
         self._seen: dict[tuple[str, str], Seen] = {}
 
     def named(self, names: Names, places: Places) -> Integers:
@@ -139,7 +150,7 @@ class Memory:
         """Number the keys of an owner's records."""
         name = id(numbering), owner
         if name not in self._keys:
-            self._keys[name] = Numbered(key_values, lambda key: numbering.number(owner, key))
+            self._keys[name] = Keys(lambda key: numbering.number(owner, key))
         return self._keys[name].of(places)
 
     def seen(self, owner: tuple[str, str]) -> Seen:

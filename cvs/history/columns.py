@@ -7,7 +7,7 @@ What the file claims is trusted; `validate.py` says whether it is valid.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -333,17 +333,9 @@ def _small(column: Integers) -> Any:
     return column.astype(np.int32) if fits else column
 
 
-def blocks_of(data: bytes) -> Iterator[bytes]:
-    """Cut lines into blocks of whole ones."""
-    return (data[start:end] for start, end in bounds_of(data))
-
-
-def bounds_of(data: bytes) -> Iterator[tuple[int, int]]:
-    """Say where to cut."""
-    start = 0
-    while start < len(data):
-        end = data.rfind(b"\n", start, start + BLOCK) + 1
-        if end <= start:
-            end = data.find(b"\n", start) + 1 or len(data)
-        yield start, end
-        start = end
+def blocks_of(opened: BinaryIO, size: int) -> Iterator[bytes]:
+    """Read so many bytes of lines in blocks of whole ones."""
+    while size > 0 and (block := opened.read(min(BLOCK, size))):
+        block += opened.readline(size - len(block))
+        size -= len(block)
+        yield block

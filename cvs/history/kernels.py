@@ -32,6 +32,12 @@ def _compiled(function: Function) -> Function:
     return made
 
 
+def _inlined(function: Function) -> Function:
+    """Compile into whoever calls it: a call passes its arrays at the cost of a short text."""
+    made: Function = numba.njit(inline="always", nogil=True)(function)
+    return made
+
+
 @_compiled
 def _end_of_digits(data: Bytes, at: int, stop: int) -> int:
     while at < stop and 48 <= data[at] <= 57:
@@ -100,7 +106,7 @@ def _number(data: Bytes, at: int, end: int) -> int:
     return -value if data[at] == 45 else value
 
 
-@_compiled
+@_inlined
 def _of_form(
     data: Bytes,
     text: tuple[int, int],
@@ -115,10 +121,10 @@ def _of_form(
         begin, length, kind = parts[part, 0], parts[part, 1], parts[part, 2]
         if length > stop - at:
             return -1
-        here, there = data[at : at + length], literals[begin : begin + length]
+        here, there = np.uint64(at), np.uint64(begin)  # because a signed place might count from the end
         differs = 0
-        for place in range(length):
-            differs |= here[place] ^ there[place]
+        for place in range(np.uint64(length)):
+            differs |= data[here + place] ^ literals[there + place]
         if differs:
             return -1
         at += length
@@ -279,6 +285,27 @@ def intern(
             at = (at + np.uint64(1)) & mask
         found[line] = number
     return found, many
+
+
+@_compiled
+def small_keys(data: Bytes, begins: Integers, ends: Integers, least: int) -> tuple[Integers, bool]:
+    """Read texts that are lists of one whole number from 0 on and below `least`; says whether all are."""
+    found = np.empty(len(begins), np.int64)
+    for line in range(len(begins)):
+        at, end = begins[line] + 1, ends[line] - 1
+        if not 0 < end - at <= _DIGITS_MOST or data[at - 1] != 91 or data[end] != 93:
+            return found, False
+        if data[at] == 48 and end - at > 1:
+            return found, False
+        value = 0
+        for place in range(at, end):
+            if not 48 <= data[place] <= 57:
+                return found, False
+            value = value * 10 + (data[place] - 48)
+        if value >= least:
+            return found, False
+        found[line] = value
+    return found, True
 
 
 @_compiled

@@ -1,12 +1,14 @@
 """Blocks of lines into columns without making events of them; a block with a line of no form goes through events."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from cvs.errors import CvsError
 from cvs.history import events as ev
 from cvs.history.codec import event_of, events_of_block
 from cvs.history.columned import Columned, Memory
-from cvs.history.columns import Gathered, bounds_of
+from cvs.history.columns import Gathered
 from cvs.history.fields import Names, Numbering, Owners
 from cvs.history.forms import Group, Known, Node, Scanned
 from cvs.history.kernels import Bytes
@@ -101,14 +103,13 @@ class LineFields:
         return data, begins, ends
 
 
-def gather(gathered: Gathered, data: bytes) -> None:
-    """Add the lines of a file."""
+def gather(gathered: Gathered, blocks: Iterable[bytes]) -> None:
+    """Add the lines of a file, given some whole ones at a time."""
     gathered.begin()
     lines = _Lines(gathered)
-    whole = np.frombuffer(data, dtype=np.uint8)
-    for start, end in bounds_of(data):
-        if not lines.take(whole[start:end]):
-            gathered.take(events_of_block(data[start:end]))
+    for block in blocks:
+        if not lines.take(np.frombuffer(block, dtype=np.uint8)):
+            gathered.take(events_of_block(block))
 
 
 class _Lines:

@@ -16,6 +16,10 @@ from cvs.model.values import from_json
 Places = tuple[Bytes, Integers, Integers]
 """Texts: the bytes they stand in, where each begins and where it ends."""
 
+SMALL = 1 << 20
+"""Whole numbers from 0 on that have a place in a table are below this."""
+
+_UNSET = -(1 << 63)
 _DECODE = msgspec.json.Decoder(list[Any]).decode
 _DECODE_KEYS = msgspec.json.Decoder(list[tuple[Any, ...]]).decode
 
@@ -81,6 +85,40 @@ class Numbered:
             fresh = map(self._number, self._values(self._texts.since(known)))
             self._numbers[known : self._known] = np.fromiter(fresh, dtype=np.int64, count=self._known - known)
         return self._numbers[found]
+
+
+class Table:
+    """What a function says of small whole numbers: it is asked once for each, and a table has a place for it."""
+
+    def __init__(self, ask: Callable[[int], int]) -> None:
+        self._ask = ask
+        self._known: Integers = np.full(1 << 9, _UNSET)
+
+    def of(self, small: Integers) -> Integers:
+        """Look them up."""
+        room = int(small.max(initial=0)) + 1
+        if room > len(self._known):
+            longer = np.full(max(room, 2 * len(self._known)), _UNSET)
+            longer[: len(self._known)] = self._known
+            self._known = longer
+        found = self._known[small]
+        unset = small[found == _UNSET].tolist()
+        for value in dict.fromkeys(unset):
+            self._known[value] = self._ask(value)
+        return self._known[small] if unset else found
+
+
+class Keys:
+    """Numbers keys; those that are one small whole number, as most are, by a table."""
+
+    def __init__(self, number: Callable[[Any], int]) -> None:
+        self._texts = Numbered(key_values, number)
+        self._small = Table(lambda value: number((value,)))
+
+    def of(self, places: Places) -> Integers:
+        """Return the number of each key."""
+        small, all_are = kernels.small_keys(*places, SMALL)
+        return self._small.of(small) if all_are else self._texts.of(places)
 
 
 def json_values(texts: Sequence[bytes]) -> list[Any]:

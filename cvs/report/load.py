@@ -4,8 +4,11 @@ verdict.
 A damaged file is one message with every place that is wrong, never a traceback.
 """
 
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,15 @@ from cvs.checker.bulk import Bulk
 from cvs.checker.foreign import Foreign, parse, recognized
 from cvs.errors import CvsError, HistoryError
 from cvs.history import parquet
-from cvs.history.codec import digest, digest_of_file, event_of, events_of_block, history_bytes, plain_bytes
+from cvs.history.codec import (
+    digest,
+    digest_of_file,
+    event_of,
+    events_of_block,
+    history_bytes,
+    is_packed,
+    plain_bytes,
+)
 from cvs.history.columns import Columns, Gathered, blocks_of
 from cvs.history.events import RunStarted
 from cvs.history.merge import merged, typed
@@ -30,11 +41,12 @@ _PARQUET = b"PAR1"
 
 @dataclass(slots=True, kw_only=True)
 class Source:
-    """One file, read and decompressed."""
+    """One file, decompressed; Parquet and large files of lines stay where they are."""
 
     file: str
-    data: bytes
+    data: bytes  # its content, or the first part of what stays
     described: dict[str, Any]
+    stays: bool = False
 
     @property
     def arrow(self) -> bool:
@@ -57,8 +69,20 @@ class Source:
             for batch in _batches(self, at_once=at_once):
                 yield from parquet.events_of(batch)
         else:
-            for block in blocks_of(self.data):
+            for block in self.blocks():
                 yield from events_of_block(block)
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield its lines, some whole ones at a time; what was written after its digest was taken is not there."""
+        try:
+            with Path(self.file).open("rb") if self.stays else io.BytesIO(self.data) as opened:
+                yield from blocks_of(opened, self.described["bytes"] if self.stays else len(self.data))
+        except OSError as refusal:
+            raise HistoryError(f"cannot be read: {refusal.strerror}", where=self.file) from None
+
+    def content(self) -> bytes:
+        """Return all of its lines."""
+        return b"".join(self.blocks())
 
     def chosen(self, numbers: Sequence[int]) -> Iterator[Any]:
         """Yield the events of these numbers, which are in order: only these are decoded."""
@@ -72,11 +96,11 @@ class Source:
             return
         wanted, before = iter([*numbers, 0]), 0
         number = next(wanted)
-        for block in blocks_of(self.data):
-            many = block.count(b"\n")
-            if before < number <= before + many + 1:
+        for block in self.blocks():
+            many = block.count(b"\n") + (not block.endswith(b"\n"))
+            if before < number <= before + many:
                 lines = block.split(b"\n")
-                while before < number <= before + len(lines):
+                while before < number <= before + many:
                     yield event_of(lines[number - before - 1])
                     number = next(wanted)
             before += many
@@ -107,7 +131,8 @@ def sources_of(paths: Iterable[Path]) -> list[Source]:
     for file in (file for path in paths for file in _files(path)):
         raw, name, size = _read(file)
         described = {"file": str(file), "digest": name, "bytes": size}
-        found.append(Source(file=str(file), data=plain_bytes(raw, where=str(file)), described=described))
+        data = plain_bytes(raw, where=str(file))
+        found.append(Source(file=str(file), data=data, described=described, stays=len(raw) < size))
     if not found:
         raise HistoryError(
             "no history file there", next_step="name files that end in .ndjson, .edn, .log or .json"
@@ -154,7 +179,7 @@ def columns_of(sources: list[Source], bulk: Bulk) -> Columns:
         if source.arrow:
             arrow.gather(gathered, _batches(source, arrow.COLUMNS, few=arrow.DICTIONARIES))
         else:
-            lines.gather(gathered, source.data)
+            lines.gather(gathered, source.blocks())
     return gathered.columns()
 
 
@@ -162,12 +187,12 @@ def _checked(source: Source) -> Checked:
     """Examine a file; a large one line by line only, and fully if a line is wrong."""
     if source.arrow:
         return checked(history_bytes(source.events()), source.file)
-    if len(source.data) > QUICK:
+    if source.stays or len(source.data) > QUICK:
         try:
             return Checked(file=source.file, events=list(source.events()))
         except CvsError:
             pass
-    return checked(source.data, source.file)
+    return checked(source.content(), source.file)
 
 
 def _opened(source: Source, few: Sequence[str] = ()) -> Any:
@@ -195,9 +220,22 @@ def _batches(
     parquet.require_schema(_opened(source).schema_arrow)
     opened = _opened(source, few)
     try:
-        yield from opened.iter_batches(batch_size=at_once, columns=columns)
+        for there, groups in groupby(range(opened.num_row_groups), partial(_there, opened, columns)):
+            yield from opened.iter_batches(batch_size=at_once, row_groups=list(groups), columns=there)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as damage:
         raise HistoryError(f"damaged Parquet: {damage}", where=source.file) from None
+
+
+def _there(opened: Any, columns: Sequence[str] | None, group: int) -> list[str] | None:
+    """Return the columns that are not null everywhere in a row group, as far as its statistics say."""
+    if columns is None:
+        return None
+    found, row_group = dict[str, None](), opened.metadata.row_group(group)
+    for column in map(row_group.column, range(row_group.num_columns)):
+        told = column.statistics
+        if told is None or not told.has_null_count or told.null_count < column.num_values:
+            found[column.path_in_schema.partition(".")[0]] = None
+    return [name for name in columns if name in found]
 
 
 def _files(path: Path) -> list[Path]:
@@ -209,14 +247,16 @@ def _files(path: Path) -> list[Path]:
 
 
 def _read(file: Path) -> tuple[bytes, str, int]:
-    """Return content, digest and size of a file; of Parquet only its first bytes."""
+    """Return content, digest and size of a file; only the first part of Parquet and of large files of lines."""
     try:
         with file.open("rb") as opened:
-            head = opened.read(len(_PARQUET))
-            opened.seek(0)
-            if head == _PARQUET:
-                return head, digest_of_file(opened), opened.tell()
-            raw = opened.read()
+            first = opened.read(len(_PARQUET))
+            if first != _PARQUET:
+                first += opened.read(QUICK - len(first))
+            if first == _PARQUET or (len(first) == QUICK and not is_packed(first)):
+                opened.seek(0)
+                return first, digest_of_file(opened), opened.tell()
+            raw = first + opened.read()
             return raw, digest(raw), len(raw)
     except OSError as refusal:
         raise HistoryError(f"cannot be read: {refusal.strerror}", where=str(file)) from None
@@ -224,6 +264,6 @@ def _read(file: Path) -> tuple[bytes, str, int]:
 
 def _text(source: Source) -> str:
     try:
-        return source.data.decode()
+        return source.content().decode()
     except UnicodeDecodeError as damage:
         raise HistoryError(f"not text: {damage.reason}", where=f"{source.file} byte {damage.start}") from None

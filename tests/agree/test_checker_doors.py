@@ -23,7 +23,7 @@ from tests.stories.views import VIEWS
 
 DOORS: dict[str, Callable[[Gathered, list[Any]], None]] = {
     "events": lambda gathered, events: gathered.take(events),
-    "lines": lambda gathered, events: lines.gather(gathered, history_bytes(events)),
+    "lines": lambda gathered, events: lines.gather(gathered, [history_bytes(events)]),
     "arrow": lambda gathered, events: arrow.gather(gathered, batches_of(events)),
 }
 
