@@ -300,6 +300,7 @@ Functions = dict[tuple[str, int], list[FunctionType]]
 def functions_of(module: str) -> Functions:
     """Return the functions of a module that live, by name and first line: whoever holds one holds the same object."""
     file, found = str(PROGRAMS / f"{module}.py"), Functions()
+    gc.unfreeze()  # because a test session freezes what it has collected, and what is frozen is not listed
     for it in gc.get_objects():
         if isinstance(it, FunctionType) and it.__code__.co_filename == file:
             found.setdefault((it.__code__.co_qualname, it.__code__.co_firstlineno), []).append(it)

@@ -1,11 +1,13 @@
 """The mutants of a sample: what is changed, what is left alone, that names stay when lines move; who tries them."""
 
 import ast
+import gc
 import subprocess
 import sys
 
+from cvs.programs.delta import reconcile
 from tests.mutants import mutants
-from tests.mutation import ROOT, SECONDS, Reach, Trial
+from tests.mutation import ROOT, SECONDS, Reach, Trial, functions_of
 
 SAMPLE = """
 SIZE_MAX = 64 * 1024
@@ -42,6 +44,12 @@ def test_every_change_of_a_sample() -> None:
         "Kept.step: 2 -> 3",
         "Kept.step: 1 -> 2 (4)",
     ]
+
+
+def test_functions_are_found_though_a_session_freezes_what_it_collected() -> None:
+    gc.freeze()
+    assert ("reconcile", reconcile.__code__.co_firstlineno) in functions_of("delta")
+    gc.freeze()  # as it was
 
 
 def test_a_mutant_is_one_change_and_its_name_does_not_move() -> None:
