@@ -236,7 +236,8 @@ class Followed:
         return found, {key for (key,) in void[f"{self.space}.t"]}
 
     def converged(self) -> bool:
-        with connected(*self.cluster.nodes) as cluster:
+        """Compare base and views, at ALL: what a node alone acknowledged when it was cut off lies in no other yet."""
+        with connected(*self.cluster.nodes, consistency=ConsistencyLevel.ALL) as cluster:
             session = cluster.connect()
             base = {tuple(row) for row in session.execute(f"SELECT id, a, b FROM {self.space}.t")}
             whole = {tuple(row) for row in session.execute(f"SELECT id, a, b FROM {self.space}.whole")}
