@@ -1,5 +1,6 @@
 """A history is the same in every form: lines, Parquet, columns."""
 
+import io
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -144,7 +145,8 @@ def gathered(fill: Any) -> tuple[Columns, dict[str, list[Any]]]:
 def from_events(history: list[ev.AnyEvent]) -> Any:
     def fill(columns: Gathered) -> None:
         columns.begin()
-        for block in blocks_of(history_bytes(history)):
+        data = history_bytes(history)
+        for block in blocks_of(io.BytesIO(data), len(data)):
             columns.take(events_of_block(block))
 
     return gathered(fill)
@@ -194,7 +196,7 @@ def beginning(history: list[ev.AnyEvent]) -> ev.Checkpoint:
 def test_columns_hold_what_the_events_say(history: list[ev.AnyEvent]) -> None:
     """From events, lines and Parquet alike; compared with a plain walk through the events."""
     found, rows = from_events(history)
-    same(found, rows, *gathered(lambda columns: gather_lines(columns, history_bytes(history))))
+    same(found, rows, *gathered(lambda columns: gather_lines(columns, [history_bytes(history)])))
     same(found, rows, *gathered(lambda columns: gather_arrow(columns, batches_of(history))))
     error = next(e.clock_error for e in history if isinstance(e, ev.RunStarted))
     answers = {e.operation: e for e in history if isinstance(e, ev.TestAndSetReturned)}
