@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -68,18 +68,20 @@ def views_of(mode: str) -> str:
 
 def cpu_seconds(pid: int) -> float:
     """CPU of a process and its children that live, user and system."""
-    try:
-        words = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:
-        return 0.0
-    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK") + sum(
-        cpu_seconds(child) for child in children(pid)
-    )
+    return _summed(pid, lambda words: (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK"))
 
 
 def resident_mb(pid: int) -> float:
-    words = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return int(words[21]) * os.sysconf("SC_PAGE_SIZE") / 1e6 + sum(map(resident_mb, children(pid)))
+    """Resident memory of a process and its children; what they share is counted for each."""
+    return _summed(pid, lambda words: int(words[21]) * os.sysconf("SC_PAGE_SIZE") / 1e6)
+
+
+def _summed(pid: int, measure: Callable[[list[str]], float]) -> float:
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:  # it has just ended
+        return 0.0
+    return measure(words) + sum(_summed(child, measure) for child in children(pid))
 
 
 def children(pid: int) -> list[int]:

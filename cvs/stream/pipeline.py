@@ -4,7 +4,6 @@ It can be killed at any line. What it needs to go on lies in the control row and
 done is done again under the same pin, and comes out the same.
 """
 
-import gc
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -45,7 +44,7 @@ from cvs.stream.pinned import Definitions, read_pinned
 from cvs.stream.quarantine import put_quarantined
 from cvs.stream.recipe import Recipe
 from cvs.stream.retiring import renew_published, retire_rows
-from cvs.stream.tasks import publish_spread, run_spread
+from cvs.stream.tasks import publish_spread, run_spread, uncollected
 from cvs.stream.waiting import Waiting
 from cvs.version import VERSION
 
@@ -193,7 +192,7 @@ class Pipeline:
             self._hold(control.pin.since if control.pin.line is None else control.pin.line.held)
         for watcher in self.watchers:
             watcher.running(control)
-        result = self._run(control.pin)
+        result = uncollected(self._run)(control.pin)
         if result.doubts and self.build is not None:
             self.build.read_again(result.doubts)
         put_quarantined(self.session, self.recipe.names, control.pin.epoch, result.quarantined)
@@ -227,13 +226,6 @@ class Pipeline:
         return count
 
     def _run(self, pin: Pin) -> EpochResult:
-        gc.disable()  # because rows make no cycles, and looking for some took a third of the time
-        try:
-            return self._run_pinned(pin)
-        finally:
-            gc.enable()
-
-    def _run_pinned(self, pin: Pin) -> EpochResult:
         deadline = Deadline(read_at=self.monotonic())
         self.door.check = lambda: deadline.check(self.monotonic())
         started = self.monotonic()

@@ -14,10 +14,12 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.serializers import PickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from cvs.errors import MissingEnvironmentError
+from cvs.stream.tasks import uncollected
 
 TURN_SECONDS = 10.0
 """How long one micro-batch runs epochs: long enough that Spark's own cost does not show."""
@@ -59,11 +61,18 @@ def spark_session(master: str = "local[2]", **settings: str) -> SparkSession:
 
 
 def spread_over(session: SparkSession) -> Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]:
-    """Return what runs a function on each slice in a Spark task and collects the answers."""
+    """Return what runs a function on each slice in a Spark task and collects the answers.
+
+    Both travel as bytes: Spark's pickler asks Python about every object in them, which took half of an epoch's time.
+    """
+    plain = PickleSerializer()
 
     def spread(function: Callable[[Any], Any], slices: Sequence[Any]) -> list[Any]:
-        rdd = session.sparkContext.parallelize(list(slices), len(slices))
-        return list(rdd.map(function).collect())
+        def task(packed: bytes) -> Any:
+            return plain.dumps(uncollected(function)(plain.loads(packed)))
+
+        rdd = session.sparkContext.parallelize(list(map(plain.dumps, slices)), len(slices))
+        return list(map(plain.loads, rdd.map(task).collect()))
 
     return spread
 

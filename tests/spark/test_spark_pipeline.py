@@ -1,5 +1,6 @@
 """Spark drives the epochs, and its tasks carry large ones: the same rows as in the driver's own process."""
 
+import gc
 import random
 import time
 from collections.abc import Iterator
@@ -61,6 +62,11 @@ def test_epochs_in_tasks_equal_epochs_in_the_driver(shop: Shop, session: SparkSe
     write_some(shop, rows, chance, 40)
     assert shop.pipeline().drain() > 0, "the driver's own process goes on where tasks ended"
     assert shop.shown() == expected(rows)
+
+
+def test_tasks_do_not_look_for_cycles(session: SparkSession) -> None:
+    """As the driver's own epochs do not."""
+    assert spark.spread_over(session)(lambda _: gc.isenabled(), [1, 2]) == [False, False]
 
 
 def test_a_lost_checkpoint_changes_nothing(shop: Shop, session: SparkSession, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """An epoch spread over tasks moves what an epoch in one process moves, whatever the slices."""
 
+import gc
 import pickle
 from pathlib import Path
 from types import SimpleNamespace
@@ -87,3 +88,12 @@ def test_a_task_that_slept_sends_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     door.check()
     with pytest.raises(StaleDriverError, match="too late"):
         door.check()
+
+
+def test_no_cycles_are_looked_for_until_a_function_has_ended_however_it_ends() -> None:
+    """Also if it fails: a process that never looked again would keep what its driver leaves in cycles."""
+    assert tasks.uncollected(lambda _: gc.isenabled())(None) is False
+    assert gc.isenabled()
+    with pytest.raises(ZeroDivisionError):
+        tasks.uncollected(lambda number: 1 // number)(0)
+    assert gc.isenabled()
