@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -185,7 +186,8 @@ def truths(told: Told, name: str, kind: str, key: Hashable | None) -> list[bool]
         if key is None or written == key:
             states.append(of(shown))
     tops = tuple(len(told.images[record]) - 1 for record in records)
-    own = [question(tops, meaning, tuple(states)) for question in ASKED]
+    known = cache(meaning)  # brute force asks for the same cuts again and again
+    own = [question(tops, known, tuple(states)) for question in ASKED]
     return [all(own[: level + 1]) for level in range(len(own))]
 
 

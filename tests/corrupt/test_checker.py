@@ -6,6 +6,7 @@ Whether the truth changed is decided by brute force over the definitions, not by
 import random
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -201,7 +202,7 @@ def _truth(found: Judgement) -> list[tuple[Any, ...]]:
     told = []
     for judged in found.judged:
         problem = judged.problem
-        arguments = (problem.tops, problem.meaning, problem.states)
+        arguments = (problem.tops, cache(problem.meaning), problem.states)
         complete = brute.complete(*arguments) if sum(problem.tops) <= 6 else None
         levels = (brute.converged(*arguments), brute.weak(*arguments), brute.chain(*arguments), complete)
         told.append((judged.subject.granularity, judged.subject.key, levels))
