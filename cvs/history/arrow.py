@@ -78,6 +78,8 @@ class ArrowFields:
 
         column = self._column(name)
         absent = _nulls(column)[self.at]
+        if absent.all():
+            return np.full(self.many, NONE)
         parts = [_integers(column.field(n).cast(pa.int64()), self.at, 0) for n in SCALARS]
         return np.where(absent, NONE, packed_parts([np.where(absent, 0, part) for part in parts]))
 
@@ -152,8 +154,8 @@ def _integers(column: Arrow, at: Integers, missing: int | None = None) -> Intege
     """Return whole numbers by their bytes, because Arrow's own ways import all of pandas; a null is `missing`."""
     if not len(at):
         return np.zeros(0, dtype=np.int64)
-    whole = np.frombuffer(column.buffers()[1], dtype=np.dtype(str(column.type)))
-    values: Integers = whole[at + column.offset].astype(np.int64)
+    whole = np.frombuffer(column.buffers()[1], dtype=np.dtype(str(column.type)))[column.offset :]
+    values: Integers = whole[at].astype(np.int64)
     if not column.null_count:
         return values
     absent = _nulls(column)[at]
@@ -181,9 +183,6 @@ def _places(column: Arrow, at: Integers) -> Places:
         empty = np.zeros(0, np.int64)
         return np.zeros(0, np.uint8), empty, empty
     _, offsets, data = column.buffers()
-    ends, here = np.frombuffer(offsets, dtype=np.int32), at + column.offset
-    return (
-        np.frombuffer(data or b"", dtype=np.uint8),
-        ends[here].astype(np.int64),
-        ends[here + 1].astype(np.int64),
-    )
+    bounds = np.frombuffer(offsets, dtype=np.int32)[column.offset :]
+    begins, ends = bounds[at].astype(np.int64), bounds[1:][at].astype(np.int64)
+    return np.frombuffer(data or b"", dtype=np.uint8), begins, ends
