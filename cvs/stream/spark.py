@@ -5,12 +5,15 @@ epoch is made of is pinned in Cassandra. A micro-batch costs 50-160 ms whatever 
 epochs for a whole turn; the checkpoint folder may be lost at any time (H5).
 """
 
+import gc
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
+from zipimport import zipimporter
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -69,12 +72,32 @@ def spread_over(session: SparkSession) -> Callable[[Callable[[Any], Any], Sequen
 
     def spread(function: Callable[[Any], Any], slices: Sequence[Any]) -> list[Any]:
         def task(packed: bytes) -> Any:
-            return plain.dumps(uncollected(function)(plain.loads(packed)))
+            found = plain.dumps(uncollected(function)(plain.loads(packed)))
+            settle()
+            return found
 
         rdd = session.sparkContext.parallelize(list(map(plain.dumps, slices)), len(slices))
         return list(map(plain.loads, rdd.map(task).collect()))
 
     return spread
+
+
+def settle() -> None:
+    """Make a worker's next task begin at once: between two, Spark has it read and search what does not change.
+
+    All archives on the path are read again, for 0.1 s: forgotten, they are opened by who imports something else. And
+    all of memory is looked through for cycles: what is there after the first task stays, so it is left out.
+    """
+    for path, finder in list(sys.path_importer_cache.items()):
+        if isinstance(finder, zipimporter):
+            del sys.path_importer_cache[path]
+    _freeze()
+
+
+@cache
+def _freeze() -> None:
+    gc.collect()
+    gc.freeze()
 
 
 def cores(session: SparkSession) -> int:

@@ -2,9 +2,11 @@
 
 import gc
 import random
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from zipimport import zipimporter
 
 import pytest
 from pyspark.sql import SparkSession
@@ -67,6 +69,20 @@ def test_epochs_in_tasks_equal_epochs_in_the_driver(shop: Shop, session: SparkSe
 def test_tasks_do_not_look_for_cycles(session: SparkSession) -> None:
     """As the driver's own epochs do not."""
     assert spark.spread_over(session)(lambda _: gc.isenabled(), [1, 2]) == [False, False]
+
+
+def test_between_two_tasks_a_worker_reads_no_archive_and_searches_little(session: SparkSession) -> None:
+    """Spark has it read again what archives it knows, and look for cycles in all that is not frozen."""
+
+    def known(_: int) -> tuple[list[str], int]:
+        archives = [path for path, it in sys.path_importer_cache.items() if isinstance(it, zipimporter)]
+        return archives, len(gc.get_objects())
+
+    spread = spark.spread_over(session)
+    spread(known, [1, 2])
+    for archives, searched in spread(known, [1, 2]):
+        assert archives == []
+        assert searched < 5_000
 
 
 def test_a_lost_checkpoint_changes_nothing(shop: Shop, session: SparkSession, tmp_path: Path) -> None:
