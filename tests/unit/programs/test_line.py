@@ -1,5 +1,6 @@
 """Which part of a change an epoch on the write-time line takes, and what is noted of what comes out of its order."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -42,6 +43,79 @@ def taken(image: RowImage, *, fresh: bool, **how: Any) -> tuple[set[int], set[in
     it = found.get(b"p", PartitionChanges())
     odd = it.untimely or Untimely()
     return set().union(*map(times, it.rows.get(b"", []))), set().union(*map(times, odd.rows.get(b"", [])))
+
+
+def test_the_bounds_of_an_epoch_are_exact() -> None:
+    """W itself is this epoch's, W of the one before was that one's; nobody's clock is later than `ahead`."""
+    moments = (10, 11, 20, 21, 100, 101)
+    assert [it for it in moments if LINE.takes(it, fresh=False)] == [11, 20]
+    assert [it for it in moments if LINE.takes(it, fresh=True)] == [10, 11, 20, 101]
+    assert [it for it in moments if LINE.waits(it)] == [21, 100]
+    assert [it for it in moments if LINE.untimely(it, claimed=True)] == [10, 101]
+    assert [it for it in moments if LINE.untimely(it, claimed=False)] == [101]
+
+
+@pytest.mark.parametrize("seen", range(5))
+def test_every_write_is_taken_once(seen: int) -> None:
+    """By the epoch that first sees it, or by the one whose moment passes it; what waits is taken by none yet."""
+    bounds = [0, 10, 20, 30, 40, 50]
+    lines = [Line(before=before, upto=upto, ahead=60) for before, upto in pairwise(bounds)]
+    for written in range(1, 70):
+        takers = [n for n in range(seen, len(lines)) if lines[n].takes(written, fresh=n == seen)]
+        assert len(takers) == (0 if lines[-1].waits(written) else 1)
+    assert not Line().takes(1, fresh=False), "before the first moment"
+
+
+def taken_of_partition(*, fresh: bool, **how: Any) -> tuple[list[PartitionImage], list[PartitionImage]]:
+    """Return what an epoch takes of a partition's own record, and what of it is out of its order."""
+    found: DeltaInput = {}
+    admit({b"p": PartitionChanges(header=[PARTITION])}, found, LINE, fresh=fresh, **how)
+    it = found.get(b"p", PartitionChanges())
+    return it.header, (it.untimely or Untimely()).header
+
+
+def statics(*moments: int) -> RowImage:
+    return RowImage(cells=tuple((f"s{at}", b"", Cell(at, b"")) for at in moments))
+
+
+def ranges(*moments: int) -> tuple[RangeDeletion, ...]:
+    return tuple(RangeDeletion(b"", True, b"x", True, Deletion(at)) for at in moments)
+
+
+PARTITION = PartitionImage(Deletion(5), ranges(15, 25), statics(12, 200))
+
+
+def test_a_partitions_record_is_taken_in_parts_too() -> None:
+    """Its deletion, its range deletions and its statics each have their own moment."""
+    assert taken_of_partition(fresh=False) == ([PartitionImage(None, ranges(15), statics(12))], [])
+    assert taken_of_partition(fresh=True) == (
+        [PartitionImage(Deletion(5), ranges(15), statics(12, 200))],
+        [PartitionImage(Deletion(5), (), statics(200))],
+    )
+    assert part_of_partition(PARTITION, lambda _: True) is PARTITION
+    assert part_of_partition(PARTITION, lambda _: False) is None
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        PartitionImage(Deletion(25)),
+        PartitionImage(None, ranges(15, 25)),
+        PartitionImage(None, (), statics(12, 25)),
+    ],
+)
+def test_a_scanned_partitions_record_waits_for_the_last_of_it(late: PartitionImage) -> None:
+    found: DeltaInput = {}
+    admit({b"p": PartitionChanges(header=[late])}, found, LINE, fresh=True, scanned=True)
+    assert not found
+    admit(
+        {b"p": PartitionChanges(header=[late])},
+        found,
+        Line(before=20, upto=25, ahead=100),
+        fresh=False,
+        scanned=True,
+    )
+    assert found[b"p"].header == [late]
 
 
 def test_an_epoch_takes_what_was_written_up_to_its_moment_each_part_once() -> None:
@@ -106,6 +180,18 @@ def test_late_changes_are_counted_if_they_show(late: RowImage, counted: bool) ->
     stood = absorb(1, 1, header=None, rows={}, row_changes={b"": [row(("a", 8))]}).rows[b""]
     odd = Untimely(rows={b"": [late]}).showing(None, {b"": stood}, epoch=2, clock=1, inside=no_ranges)
     assert (odd == [b""]) == counted
+
+
+def test_a_late_deletion_of_the_partition_counts_for_every_row_that_it_hides() -> None:
+    """A row at this epoch was looked at before it was put: a replay asks again for the others only."""
+    stood = {
+        name: absorb(at, 1, header=None, rows={}, row_changes={name: [row(("a", 8))]}).rows[name]
+        for name, at in ((b"1", 2), (b"2", 1), (b"3", 1))
+    }
+    late = Untimely(header=[PartitionImage(Deletion(9))])
+    assert late.showing(None, stood, epoch=2, clock=1, inside=no_ranges) == [b"2", b"3"]
+    early = Untimely(header=[PartitionImage(Deletion(0))])
+    assert early.showing(None, stood, epoch=2, clock=1, inside=no_ranges) == []
 
 
 def test_rows_without_a_claim_are_named_before_they_are_put_and_a_replay_names_the_same() -> None:
