@@ -5,18 +5,26 @@ import pickle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 
 from cvs.programs.delta import StaleDriverError
-from cvs.programs.epoch import Pin
+from cvs.programs.epoch import PUBLISHING, Pin
 from cvs.programs.epoch_run import EpochResult, run_epoch
+from cvs.programs.epoch_whole import places, whole_step
 from cvs.programs.stage_bucket import drive
 from cvs.stream import tasks
 from cvs.stream.bases import delta_input
 from cvs.stream.shop import VIEWS
 from tests.campaigns.views import MORE
 from tests.unit.stream.memory_shop import DEFINITIONS, MemoryShop
+
+
+class Sent:
+    """A request as the driver has it: in a cycle with its timer."""
+
+    timer: "Sent"
 
 
 def pins() -> list[Pin]:
@@ -97,3 +105,37 @@ def test_no_cycles_are_looked_for_until_a_function_has_ended_however_it_ends() -
     with pytest.raises(ZeroDivisionError):
         tasks.uncollected(lambda number: 1 // number)(0)
     assert gc.isenabled()
+
+
+def test_a_view_published_in_tasks_equals_one_published_in_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what the driver leaves in cycles of one bucket is gone before the next: of a large view it filled memory."""
+    shop, view = MemoryShop(VIEWS.format(views="views"), tmp_path), "views.order_lines"
+    shop.open()
+    for _ in range(60):
+        shop.write()
+    shop.epoch()
+    left, seen = WeakSet[Any](), list[int]()
+
+    def door(requests: list[Any]) -> list[Any]:
+        seen.append(len(left))
+        sent = Sent()
+        sent.timer = sent
+        left.add(sent)
+        return shop.door(requests)
+
+    monkeypatch.setattr(tasks, "made", lambda recipe: (shop.program, door))
+    recipe: Any = None
+    pin = Pin(epoch=2, clock=1, clock_before=1, views={view: PUBLISHING})
+    publication = next(it for it in shop.program.publications if it.publication.view == view)
+    where = places(shop.program, publication)
+    slices = [where[0::2], where[1::2]]
+    spread = tasks.publish_spread(
+        recipe, pin, view, slices, spread=lambda task, parts: [tasks.uncollected(task)(it) for it in parts]
+    )
+    alone = drive(whole_step(shop.program, publication, pin, where), shop.door)
+    assert spread.count == alone.count > 0
+    assert sorted(map(repr, spread.shown)) == sorted(map(repr, alone.shown))
+    assert len(seen) > len(where)
+    assert max(seen) == 1, "what was read of the same bucket"
