@@ -194,8 +194,13 @@ def shown_by(
     program: Program, pin: Pin, flowing: Mapping[str, Changes]
 ) -> Iterable[tuple[PublishCompute, list[Shown]]]:
     """Return what moves in the views that show it: not in those that are built, shown as a whole, paused."""
-    moved = program.publishing.shown(flowing)
-    return ((it, shown) for it, shown in moved if pin.views.get(it.publication.view, LIVE) == LIVE)
+    views = {it.publication.view for it in program.publications}
+    live = {view for view in views if pin.views.get(view, LIVE) == LIVE}
+    if not live:  # as in a build: what moves would be worked out for nothing
+        return
+    for it, shown in program.publishing.shown(flowing):
+        if it.publication.view in live:
+            yield it, shown
 
 
 def delta_step(
