@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import combinations, product
 from pathlib import Path
@@ -35,6 +34,7 @@ from cvs.plan.relations import scans
 from cvs.plan.sql import DeclaredView, parse_views
 from cvs.plan.statistics import Statistics, Weights
 from cvs.programs.stage_memory import MemoryDoor
+from cvs.stream.tasks import uncollected
 from tests.plan.faulty_run import PipelineRun, readers_of
 from tests.plan.programs_run import ProgramsRun
 from tests.plan.tpch.data import QUERIES, Changes, generate
@@ -78,21 +78,10 @@ def views_of(shape: str, count: int):
     return parse_views(text, TABLES)
 
 
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Look for no garbage meanwhile, as the pipeline does in an epoch."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 def seconds(run: ProgramsRun, batch: dict[str, Counter]) -> float:
-    with uncollected():
-        before = time.process_time()
-        run.epoch(batch)
-        return time.process_time() - before
+    before = time.process_time()
+    uncollected(run.epoch)(batch)
+    return time.process_time() - before
 
 
 def kept(
@@ -348,11 +337,14 @@ def loaded(plan: Plan, tables: dict[str, list[tuple]], *, every_column: bool = F
 
 def epoch_seconds(run: PipelineRun, batch: dict[str, Counter]) -> float:
     """Return the CPU seconds of an epoch, DELTA included."""
-    with uncollected():
-        run.write(batch)
+
+    def epoch(changes: dict[str, Counter]) -> float:
+        run.write(changes)
         before = run.spent
         run.epoch()
         return run.spent - before
+
+    return uncollected(epoch)(batch)
 
 
 def columns(_: dict[str, list[tuple]], words: Collection[str] = ()) -> Iterator[dict]:

@@ -51,10 +51,9 @@ class KeptBags:
         touched, read = self._needed(moves, self._guesses)
         state.want(keys=[*keys, *moves, *whole, *touched], prefixes=read)
         shapes = {root: _shape(state.get(root))[:2] for root in moves}
-        wrong = {root: moves[root] for root, it in shapes.items() if it != self._guesses.get(root, (0, 0))}
-        for root in wrong:
-            self._note(root, *shapes[root])
-        touched, read = self._needed(wrong, shapes)
+        for root, shape in shapes.items():
+            self._note(root, *shape)
+        touched, read = self._needed(moves, shapes)
         read += [root for root in whole if _shape(state.get(root))[0]]
         state.want(keys=touched, prefixes=read)
 

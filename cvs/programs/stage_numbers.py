@@ -93,8 +93,6 @@ class Sums:
 
     def _plus(self, total: Number, value: Number, times: int) -> Number:
         if self.kind == "Decimal":
-            if times == 1 or times == -1:  # as nearly always
-                return EXACT.add(total, value) if times == 1 else EXACT.subtract(total, value)
             return EXACT.add(total, EXACT.multiply(value, Decimal(times)))
         if self.kind == "float":
             return Fraction(total) + Fraction(value) * times

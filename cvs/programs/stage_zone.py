@@ -91,13 +91,10 @@ class ZoneCompute:
             known: dict[tuple[int, bytes], Iterable[int]] = {}
             for way, row, count, name in ways.combined.carry(bag):
                 place, at = ways.places[way], (ways.routings[way], name)
-                buckets = known.get(at)
-                if buckets is None:
-                    buckets = known[at] = self._buckets(place, row)
-                for bucket in buckets:
-                    entered = routed.get(bucket)
-                    if entered is None:
-                        entered = routed[bucket] = {}
+                if at not in known:
+                    known[at] = self._buckets(place, row)
+                for bucket in known[at]:
+                    entered = routed.setdefault(bucket, {})
                     if place not in entered:
                         entered[place] = Bag()
                     entered[place].add(row, count, name)
