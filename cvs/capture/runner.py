@@ -138,6 +138,7 @@ class Capture:
         self._connection.close()
         if self._claim is not None:
             os.close(self._claim)
+            self._claim = None
 
     def _reload(self) -> list[TableDefinition]:
         return self._book.load(self._connection.schema())

@@ -147,6 +147,8 @@ class Tail:
                 f"stream {stream!r} has ended: its node was said to have left the cluster",
                 next_step="if this node is back, capture it under another name (--stream)",
             )
+        if delete:
+            self._remove_left_over()
 
     def finish(self) -> int:
         """Take everything of a node that runs no more, to the end of its log, and end the stream."""
@@ -314,6 +316,16 @@ class Tail:
         if self._delete:
             done.delete()
             self.counters["segments deleted"] += 1
+
+    def _remove_left_over(self) -> None:
+        """Delete what a killed process had left for the next segment but not yet removed: nobody opens it again.
+
+        Only where the stream's own segment stands too: beside another log, older ids tell nothing.
+        """
+        found = {segment_id(path.name): path for path in self.folder.glob("CommitLog-*.log")}
+        if self._at.segment in found:
+            for number in sorted(n for n in found if n is not None and n < self._at.segment):
+                self._leave(OpenSegment(found[number], number))
 
     def _beat(self, now: int, *, consumed: bool) -> int:
         """Move the stream's clock if it is due and everything older than `now` is in."""

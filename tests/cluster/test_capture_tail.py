@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,8 +48,20 @@ def session(node: Node) -> Iterator[Session]:
         yield found
 
 
-def capture_of(node: Node, feed: FolderFeed) -> Capture:
-    return Capture(NodeConnection(node.address, node.native_port), feed)
+Opens = Callable[[FolderFeed], Capture]
+
+
+@pytest.fixture
+def capture_of(node: Node) -> Iterator[Opens]:
+    """Captures that end with the test, however it ends: a claim of the folder would fail all that follow."""
+    with ExitStack() as opened:
+
+        def capture_of(feed: FolderFeed) -> Capture:
+            capture = Capture(NodeConnection(node.address, node.native_port), feed)
+            opened.callback(capture.close)
+            return capture
+
+        yield capture_of
 
 
 def wait(condition: Callable[[], bool], what: str) -> None:
@@ -70,7 +83,7 @@ def number(data: bytes | None) -> int:
 
 
 def test_kill_minus_9_of_capture_loses_nothing_and_segments_go(
-    node: Node, session: Session, tmp_path: Path
+    node: Node, session: Session, tmp_path: Path, capture_of: Opens
 ) -> None:
     """Writers run; capture is killed again and again at any moment; every write is in the feed, in order."""
     session.execute("CREATE TABLE shop.kills (id int PRIMARY KEY, body text) WITH cdc = true")
@@ -107,20 +120,21 @@ def test_kill_minus_9_of_capture_loses_nothing_and_segments_go(
     finally:
         stop.set()
         writer.join()
-    capture = capture_of(node, feed)
+    capture = capture_of(feed)
     wait(lambda: capture.catch_up() == 0 and len(changes_of(feed, "kills")) >= len(written), "all writes")
     ids = [number(change.key) for change in changes_of(feed, "kills") if change.kind == Kind.ROW]
     assert list(dict.fromkeys(ids)) == written, "order of first appearance is the order of the log"
     segments = sorted(path.name for path in node.cdc_raw.glob("*.log"))
     assert capture.tail.head.source.segment == int(segments[0].split("-")[-1].removesuffix(".log"))
     assert len(segments) <= 3, "consumed segments are deleted"
-    capture.close()
     feed.close()
 
 
-def test_ddl_and_truncate_come_in_log_order(node: Node, session: Session, tmp_path: Path) -> None:
+def test_ddl_and_truncate_come_in_log_order(
+    node: Node, session: Session, tmp_path: Path, capture_of: Opens
+) -> None:
     feed = FolderFeed(tmp_path)
-    capture = capture_of(node, feed)
+    capture = capture_of(feed)
     capture.catch_up()
     for statement in (
         "CREATE TABLE shop.ddl (id int PRIMARY KEY, a int) WITH cdc = true",
@@ -171,16 +185,15 @@ def test_ddl_and_truncate_come_in_log_order(node: Node, session: Session, tmp_pa
     ]
     assert feed.definition(rows[0].definition).id != feed.definition(rows[-1].definition).id
     assert capture.status().counters["update of a table without cdc"] >= 1
-    capture.close()
     feed.close()
 
 
 def test_kill_minus_9_of_the_node_loses_no_acknowledged_write(
-    node: Node, session: Session, tmp_path: Path
+    node: Node, session: Session, tmp_path: Path, capture_of: Opens
 ) -> None:
     session.execute("CREATE TABLE shop.crash (id int PRIMARY KEY) WITH cdc = true")
     feed = FolderFeed(tmp_path)
-    capture = capture_of(node, feed)
+    capture = capture_of(feed)
     for n in range(120):
         session.execute("INSERT INTO shop.crash (id) VALUES (%s)", (n,))
         if n == 40:
@@ -200,16 +213,15 @@ def test_kill_minus_9_of_the_node_loses_no_acknowledged_write(
     wait(lambda: 159 in ids(), "the last insert")
     assert list(dict.fromkeys(ids())) == list(range(160))
     assert capture.status().counters.get("gaps", 0) == 0
-    capture.close()
     feed.close()
 
 
 def test_the_clock_moves_while_nothing_is_written_and_never_ahead(
-    node: Node, session: Session, tmp_path: Path
+    node: Node, session: Session, tmp_path: Path, capture_of: Opens
 ) -> None:
     session.execute("CREATE TABLE shop.clock (id int PRIMARY KEY) WITH cdc = true")
     feed = FolderFeed(tmp_path)
-    capture = capture_of(node, feed)
+    capture = capture_of(feed)
     stop = threading.Event()
     runner = threading.Thread(target=capture.run, args=(stop,))
     runner.start()
@@ -226,17 +238,18 @@ def test_the_clock_moves_while_nothing_is_written_and_never_ahead(
     finally:
         stop.set()
         runner.join()
-    capture.close()
     feed.close()
 
 
-def test_a_vanished_segment_is_a_gap_that_is_said(node: Node, session: Session, tmp_path: Path) -> None:
+def test_a_vanished_segment_is_a_gap_that_is_said(
+    node: Node, session: Session, tmp_path: Path, capture_of: Opens
+) -> None:
     """Somebody deletes what capture had begun to read: the stream says so, views can be rebuilt."""
     session.execute("CREATE TABLE shop.gap (id int PRIMARY KEY, body text) WITH cdc = true")
     insert = session.prepare("INSERT INTO shop.gap (id, body) VALUES (?, ?)")
     session.execute(insert, (0, "first"))
     feed = FolderFeed(tmp_path)
-    first = capture_of(node, feed)
+    first = capture_of(feed)
     wait(lambda: first.catch_up() == 0 and len(changes_of(feed, "gap")) > 0, "the first insert")
     segment = first.tail.head.source.segment
     first.close()
@@ -246,13 +259,12 @@ def test_a_vanished_segment_is_a_gap_that_is_said(node: Node, session: Session, 
     for path in node.cdc_raw.glob(f"*-{segment}*"):
         os.unlink(path)  # noqa: PTH108 -- because this is what an operator's rm does
     again = FolderFeed(tmp_path)
-    second = capture_of(node, again)
+    second = capture_of(again)
     second.catch_up()
     (stream,) = again.streams()
     kinds = [c.kind for c in again.read(stream, 0, 10_000)]
     assert kinds.count(Kind.GAP) == 1
     assert second.status().counters["gaps"] == 1
-    second.close()
     again.close()
 
 
@@ -268,12 +280,12 @@ def write_until(session: Session, condition: Callable[[], bool]) -> list[int]:
 
 
 def test_a_full_folder_is_said_before_writes_are_refused_and_emptied_without_loss(
-    node: Node, session: Session, tmp_path: Path
+    node: Node, session: Session, tmp_path: Path, capture_of: Opens
 ) -> None:
     """The policy of `cdc_block_writes: true`: alarm, then the node refuses; capture drains it, nothing is lost."""
     session.execute("CREATE TABLE shop.filled (id int PRIMARY KEY, body text) WITH cdc = true")
     feed = FolderFeed(tmp_path)
-    capture = capture_of(node, feed)
+    capture = capture_of(feed)
     capture.catch_up()
     written = write_until(session, lambda: bool(capture.status().alarm))
     assert "refuses writes" in capture.status().alarm
@@ -288,7 +300,6 @@ def test_a_full_folder_is_said_before_writes_are_refused_and_emptied_without_los
     assert capture.status().alarm == ""
     wait(lambda: writes_again(session), "the node to take writes again")
     assert capture.status().counters.get("gaps", 0) == 0
-    capture.close()
     feed.close()
 
 
@@ -301,7 +312,7 @@ def writes_again(session: Session) -> bool:
 
 
 def test_a_node_that_drops_changes_when_full_leaves_a_gap_that_is_said(
-    node: Node, session: Session, tmp_path: Path
+    node: Node, session: Session, tmp_path: Path, capture_of: Opens
 ) -> None:
     """The policy of `cdc_block_writes: false`: writes go on, the oldest changes go, the stream names the gap."""
     node.settings = replace(node.settings, yaml=SMALL | {"cdc_block_writes": False})
@@ -310,14 +321,14 @@ def test_a_node_that_drops_changes_when_full_leaves_a_gap_that_is_said(
         again = cluster.connect()
         again.execute("INSERT INTO shop.filled (id) VALUES (-2)")
         feed = FolderFeed(tmp_path)
-        capture = capture_of(node, feed)
+        capture = capture_of(feed)
         wait(lambda: capture.catch_up() == 0 and len(changes_of(feed, "filled")) > 0, "the first insert")
         first = capture.tail.head.source.segment
         capture.close()
         feed.close()
         write_until(again, lambda: not list(node.cdc_raw.glob(f"*-{first}.log")))
         feed = FolderFeed(tmp_path)
-        capture = capture_of(node, feed)
+        capture = capture_of(feed)
         assert "deletes the oldest changes" in capture.status().alarm
         capture.catch_up()
         (stream,) = feed.streams()
@@ -325,5 +336,4 @@ def test_a_node_that_drops_changes_when_full_leaves_a_gap_that_is_said(
         assert [gap.detail for gap in gaps] == [
             f"segments {first} to {gaps[0].origin[0] - 1} are gone unread"
         ]
-        capture.close()
         feed.close()

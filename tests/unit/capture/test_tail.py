@@ -10,7 +10,7 @@ from cvs.capture.clock import StreamClock
 from cvs.capture.feed import ENDED, Source
 from cvs.capture.folder import FolderFeed
 from cvs.capture.segment import DamagedSegmentError
-from cvs.capture.tail import BEFORE_DURABLE, Tail
+from cvs.capture.tail import BEFORE_DURABLE, OpenSegment, Tail
 from cvs.errors import HistoryError
 from tests.unit.capture.segments import PAYLOADS, RECORDED, SEGMENT, decode, decoder, header, segment
 
@@ -77,6 +77,43 @@ def test_a_superseded_segment_is_read_to_its_end_and_deleted(folder: Folder, tmp
     assert tail.step(1) == CHANGES
     assert folder.names() == [f"CommitLog-7-{SEGMENT + 1}.log", f"CommitLog-7-{SEGMENT + 1}_cdc.idx"]
     assert tail.head.source.segment == SEGMENT + 1
+
+
+def test_what_a_killed_process_had_read_and_not_removed_is_removed_by_the_next(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between the head that names the next segment and the deletion of the one before it."""
+    feed = FolderFeed(tmp_path / "feed")
+    folder.put(SEGMENT, data_of(SEGMENT, *PAYLOADS[:7]), "30\nCOMPLETED")
+    folder.put(SEGMENT + 1, data_of(SEGMENT + 1, *PAYLOADS[7:]), "999999")
+
+    def killed(_: OpenSegment) -> None:
+        raise InterruptedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OpenSegment, "delete", killed)
+        with pytest.raises(InterruptedError):
+            tail_of(folder, feed).step(1)
+    assert len(folder.names()) == 4
+    kept = tail_of(folder, feed, delete=False)
+    kept.close()
+    assert len(folder.names()) == 4, "who keeps segments removes none"
+    again = tail_of(folder, feed)
+    assert folder.names() == [f"CommitLog-7-{SEGMENT + 1}.log", f"CommitLog-7-{SEGMENT + 1}_cdc.idx"]
+    read = again.head.position
+    assert (again.step(2), again.head.position) == (CHANGES - read, CHANGES)
+
+
+def test_older_segments_of_another_log_are_not_taken_for_read(folder: Folder, tmp_path: Path) -> None:
+    """The stream's own segment is not there: nothing says that what is older was read."""
+    feed = FolderFeed(tmp_path / "feed")
+    folder.put(SEGMENT, data_of(SEGMENT, PAYLOADS[0]), "999999")
+    first = tail_of(folder, feed)
+    first.step(1)
+    first.close()
+    (folder.path / f"CommitLog-7-{SEGMENT}.log").rename(folder.path / f"CommitLog-7-{SEGMENT - 5}.log")
+    tail_of(folder, feed).close()
+    assert f"CommitLog-7-{SEGMENT - 5}.log" in folder.names()
 
 
 @pytest.mark.parametrize("seed", range(15))
