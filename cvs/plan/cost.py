@@ -88,23 +88,6 @@ class _Work:
     keys: float  # different values of its key
 
 
-def depth_of(stage: Stage, depths: Mapping[str, int]) -> int:
-    """Return the length of the longest way to a stage within its zone."""
-    return 1 + max((depths.get(edge.source, 0) for edge in inputs(stage)), default=0)
-
-
-def _times(zone: Zone) -> dict[str, int]:
-    """Return how often each stage of a zone is read and computed: once more for each stage that waits for it in turn.
-
-    What a stage needs is known when those it reads have computed; then all is read again with it, and computed.
-    """
-    depths: dict[str, int] = {}
-    for stage in zone.stages:
-        depths[stage.name] = depth_of(stage, depths)
-    deepest = max(depths.values())
-    return {name: deepest - depth + 1 for name, depth in depths.items()}
-
-
 class Estimate:
     """Rows, changes and work of a plan's stages, in its order; each is estimated once."""
 
@@ -157,9 +140,8 @@ class Estimate:
                 entering = self.outside(stage, inside, work, zone)
                 outside = {b: max(outside[b], entering.get(b, 0.0)) for b in self.bases}
         rounds = self.rounds(outside, keys, zone)
-        again = _times(zone)
         return [
-            self.stage(stage, work, rounds if number == 0 else dict.fromkeys(rounds, 0.0), again[stage.name])
+            self.stage(stage, work, rounds if number == 0 else dict.fromkeys(rounds, 0.0))
             for number, (stage, work) in enumerate(zip(zone.stages, works, strict=True))
         ]
 
@@ -177,18 +159,14 @@ class Estimate:
             self.works[stage.name] = found
         return self.works[stage.name]
 
-    def inside(self, stage: Stage, times: int) -> float:
-        """Return the milliseconds of a stage, known already, in a zone of others that computes it some times."""
-        return self.mean(self.stage(stage, self.works[stage.name], {}, times).ms)
-
-    def stage(self, stage: Stage, work: _Work, rounds: Mapping[str, float], times: int) -> StageCost:
-        """Return the cost of a stage whose zone takes so many test-and-sets and computes it so many times."""
+    def stage(self, stage: Stage, work: _Work, rounds: Mapping[str, float]) -> StageCost:
+        """Return the cost of a stage whose zone takes so many test-and-sets."""
         offered = self.offered(inputs(stage))
         ms = {
             base: work.written[base] * self.weights.state_row
-            + work.looked[base] * self.weights.read_row * times
+            + work.looked[base] * self.weights.read_row
             + rounds.get(base, 0.0) * self.weights.test_and_set
-            + (count + work.output[base]) * self.weights.compute_row * times
+            + (count + work.output[base]) * self.weights.compute_row
             + offered[base] * self.weights.edge_row
             for base, count in work.changes.items()
         }

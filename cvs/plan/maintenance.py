@@ -14,7 +14,6 @@ from cvs.plan.late import Merge, merges
 from cvs.plan.levels import check_levels
 from cvs.plan.lowering import Lowering
 from cvs.plan.ordering import Orders
-from cvs.plan.prices import ZonePrices
 from cvs.plan.relations import scans
 from cvs.plan.sizes import Sizes
 from cvs.plan.sql import DeclaredView
@@ -177,20 +176,12 @@ class _Planner:
         used = {edge.source for stage in stages for edge in inputs(stage)}
         used |= {edge.source for publication in finished for edge in publication.inputs}
         buckets = _bucket_counts(shown, self._choices)
-        apart = Plan(
+        groups = merged_zones(stages) if self._choices.merge_zones else [[stage] for stage in stages]
+        return lowering, Plan(
             bases=tuple(table for name, table in sorted(self._bases.items()) if name in used),
-            zones=_zones([[stage] for stage in stages], buckets, self._choices),
+            zones=_zones(groups, buckets, self._choices),
             publications=finished,
         )
-        return lowering, replace(apart, zones=self._merged(apart, stages, buckets))
-
-    def _merged(self, apart: Plan, stages: list[Stage], buckets: Mapping[str, int]) -> tuple[Zone, ...]:
-        if not self._choices.merge_zones:
-            return apart.zones
-        if not self._choices.by_cost:
-            return _zones(merged_zones(stages, lambda *_: True), buckets, self._choices)
-        prices = ZonePrices(apart, self._choices.statistics, self._choices.weights)
-        return _zones(merged_zones(stages, prices.cheaper), buckets, self._choices)
 
     def _small(self, relation: Relation) -> bool:
         return all(scan.table in self._replicated for scan in scans(relation))

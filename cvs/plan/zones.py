@@ -9,11 +9,11 @@ A stage may join a zone in two ways (paper 004, algorithm 1, and "views with the
 - *beside*: it reads the same source by the same key expressions as the zone's first stage. Then an epoch
   touches the same buckets for both, and one test-and-set serves them.
 
-A zone runs when all its inputs are there, so a merge must not make two zones wait for each other. It must pay, too:
-what a stage reads in its own zone is read and computed once more for it.
+A zone runs when all its inputs are there, so a merge must not make two zones wait for each other. Any other merge pays:
+it saves a test-and-set, and what is read and computed in a zone is so once, however deep its stages are.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from cvs.model.expressions import Column, Expression
@@ -31,16 +31,12 @@ class _Group:
     routes: set[tuple[str, tuple[Expression, ...]]] = field(default_factory=set)
 
 
-Pays = Callable[[Sequence[Stage], Stage], bool]
-
-
-def merged_zones(stages: list[Stage], pays: Pays) -> list[list[Stage]]:
-    """Return the stages in groups that share a zone where that pays, in an order in which inputs come first."""
+def merged_zones(stages: list[Stage]) -> list[list[Stage]]:
+    """Return the stages in groups that share a zone, in an order in which inputs come first."""
     groups: list[_Group] = []
     home: dict[str, int] = {}
     for stage in stages:
-        homes = _homes(stage, groups, home)
-        chosen = next((index for index in homes if pays(groups[index].stages, stage)), len(groups))
+        chosen = next(_homes(stage, groups, home), len(groups))
         if chosen == len(groups):
             groups.append(_Group(stages=[], routes=set(_routes(stage))))
         group = groups[chosen]

@@ -15,7 +15,7 @@ from cvs.model.stages import Plan
 from cvs.programs.delta import Doubt, Inside, Visible, no_ranges
 from cvs.programs.epoch import LIVE, Pin
 from cvs.programs.stage_bag import Bag, Changes, Unpacked
-from cvs.programs.stage_bucket import ALL_RULES, Rules, State, run_bucket, together
+from cvs.programs.stage_bucket import ALL_RULES, Rules, run_bucket, together
 from cvs.programs.stage_codec import Values, bucket_of
 from cvs.programs.stage_delta import (
     DeltaInput,
@@ -27,6 +27,7 @@ from cvs.programs.stage_delta import (
     untimely_rows,
 )
 from cvs.programs.stage_publish import PublishCompute, Publishing, Shown
+from cvs.programs.stage_state import State
 from cvs.programs.stage_zone import BucketInput, ZoneCompute
 
 KEY_SHOWN_MAX = 200

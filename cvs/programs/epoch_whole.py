@@ -11,9 +11,10 @@ from typing import Any
 from cvs.programs.epoch import Pin
 from cvs.programs.epoch_run import BaseReader, Program, row_of
 from cvs.programs.stage_bag import Bag
-from cvs.programs.stage_bucket import ReadBucket, State
+from cvs.programs.stage_bucket import ReadBucket
 from cvs.programs.stage_delta import ReadImages, split
 from cvs.programs.stage_publish import PublishCompute, Shown
+from cvs.programs.stage_state import State
 from cvs.programs.stage_zone import ZoneCompute
 from cvs.programs.stored import decode_row
 

@@ -20,10 +20,11 @@ from cvs.model.identity import canonical
 from cvs.model.stages import AggregateStage
 from cvs.model.views import AggregateColumn, AggregateFunction
 from cvs.programs.stage_bag import Bag
-from cvs.programs.stage_bucket import NeedsError, Place, State
+from cvs.programs.stage_bucket import Place
 from cvs.programs.stage_cells import KeptBags
 from cvs.programs.stage_codec import Value, Values, framed, pack, pack_key, picking, unpack
 from cvs.programs.stage_numbers import Sums
+from cvs.programs.stage_state import NeedsError, State
 
 BEST_KEPT = 16
 """How many of the best values the group's row lists; longer lists cost bytes, shorter ones cost scans."""

@@ -11,17 +11,17 @@ written (PROTOCOL section 2):
     signature = e, last           compute; write nothing; every row to be written must stand there at e
     refused                       discard everything and read again
 
-A stage says what it needs by asking for it: a row it may not know yet raises `Needs`, and the machine reads
-that too, under the same signature, before it computes again.
+A stage says what it needs by asking for it: a row it may not know yet raises `NeedsError`, and the machine reads
+that too. Under the signature of what was read before, it is of the same moment: the state grows by it and the stages
+that were done stay done. Under another one, everything is read again.
 
 Rows that die are listed in a row of their own, and deleted by the bucket's next test-and-set, which is one of a later
 epoch: nobody needs their images then (PROTOCOL section 2, collection). So what lies in a bucket is what lives, and what
 died last, whatever came and went before.
 """
 
-from bisect import bisect_left, insort
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -30,6 +30,7 @@ from cvs.model.outcome import Outcome, OutcomeKind
 from cvs.model.signature import Signature
 from cvs.programs.delta import StaleDriverError
 from cvs.programs.stage_bag import Bag
+from cvs.programs.stage_state import NeedsError, State
 
 SENTINEL = b""
 """Key of the row every bucket begins with: a condition on a static looks for the first live row (H26)."""
@@ -108,78 +109,6 @@ class Rules:
 ALL_RULES = Rules()
 
 
-class NeedsError(Exception):
-    """A stage asked for rows that were not read yet."""
-
-    def __init__(self, keys: Iterable[bytes] = (), prefixes: Iterable[bytes] = ()) -> None:
-        super().__init__("rows not read yet")
-        self.keys = tuple(keys)
-        self.prefixes = tuple(prefixes)
-
-
-@dataclass(slots=True, kw_only=True)
-class State:
-    """A bucket as of the epoch before, with what this epoch changes on top."""
-
-    rows: dict[bytes, bytes]
-    keys: set[bytes]
-    prefixes: set[bytes]
-    everything: bool = False
-    changed: dict[bytes, bytes | None] = field(default_factory=dict)
-    _ordered: list[bytes] = field(default_factory=list)  # keys of `rows`; made when first needed
-    _touched: list[bytes] = field(default_factory=list)  # keys of `changed`
-
-    def want(self, keys: Iterable[bytes] = (), prefixes: Iterable[bytes] = ()) -> None:
-        """Say what will be asked for, so that it is read at once."""
-        if self.everything:
-            return
-        missing = self._under_none([key for key in keys if key not in self.keys])
-        unread = [p for p in prefixes if p not in self.prefixes]
-        if missing or unread:
-            raise NeedsError(missing, unread)
-
-    def _under_none(self, keys: list[bytes]) -> list[bytes]:
-        """Leave out keys that begin with a prefix that was read."""
-        if not keys:
-            return keys
-        sizes = {len(prefix) for prefix in self.prefixes}  # few, while the prefixes are many
-        return [key for key in keys if not any(key[:size] in self.prefixes for size in sizes)]
-
-    def get(self, key: bytes) -> bytes | None:
-        """Return the value of a row, None if it is not there."""
-        if key not in self.keys:
-            self.want(keys=(key,))
-        return self.changed[key] if key in self.changed else self.rows.get(key)
-
-    def under(self, prefix: bytes) -> dict[bytes, bytes]:
-        """Return all rows whose key begins with a prefix; their neighbours in key order are not looked at."""
-        self.want(prefixes=(prefix,))
-        if len(self._ordered) != len(self.rows):
-            self._ordered = sorted(self.rows)
-        found = {key: self.rows[key] for key in beginning(self._ordered, prefix)}
-        for key in beginning(self._touched, prefix):
-            value = self.changed[key]
-            if value is None:
-                found.pop(key, None)
-            else:
-                found[key] = value
-        return found
-
-    def put(self, key: bytes, value: bytes | None) -> None:
-        """Give a row a value, or (None) let it go."""
-        if key not in self.changed:
-            insort(self._touched, key)
-        self.changed[key] = value
-
-
-def beginning(ordered: list[bytes], prefix: bytes) -> Iterator[bytes]:
-    """Yield the keys of an ordered list that begin with a prefix."""
-    for at in range(bisect_left(ordered, prefix), len(ordered)):
-        if not ordered[at].startswith(prefix):
-            return
-        yield ordered[at]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where a stage keeps what some of its output rows come from: the bucket's key, and rows in that bucket."""
@@ -192,7 +121,7 @@ class Compute(Protocol):
     """What a zone does to a bucket: changes the state, returns the changes of each stage's output by name."""
 
     def __call__(self, state: State, /) -> dict[str, Bag]:
-        """Compute; may raise `NeedsError`."""
+        """Compute; may raise `NeedsError`, is then called again with the same state and more of its rows in it."""
         ...
 
 
@@ -209,48 +138,76 @@ def run_bucket(
     rules: Rules = ALL_RULES,
 ) -> BucketMachine:
     """Bring one bucket to `epoch` and return the changes of its stages' outputs, whatever happened before."""
-    wanted, prefixes = _first_needs(compute)
+    wanted = asked = _first_needs(compute)
+    known: _Known | None = None
     serial = False
     for _attempt in range(ATTEMPTS):
-        ask = ReadBucket(
-            table=table,
-            bucket=bucket,
-            keys=tuple(sorted(wanted)),
-            prefixes=tuple(sorted(prefixes)),
-            serial=serial,
-        )
-        (found,) = yield [ask]
+        (found,) = yield [asked.request(table, bucket, serial=serial)]
         _check_not_newer(found, incarnation, epoch, rules)
         here = found.signature.version == epoch and rules.signatures
-        if here and not serial:
-            serial = True  # because signature and rows must be of one commit (H28)
+        if (here and not serial) or (known is not None and found.signature != known.signature):
+            serial = serial or here  # because signature and rows must be of one commit (H28)
+            known, asked = None, wanted
             continue
-        state = State(rows=_before(found.rows, epoch, rules), keys=wanted, prefixes=prefixes)
+        known = _Known(found.signature) if known is None else known
+        known.learn(found.rows, _before(found.rows, epoch, rules), asked)
+        state = known.state
         try:
             outputs = compute(state)
         except NeedsError as needs:
-            wanted.update(needs.keys)
-            prefixes.update(needs.prefixes)
+            asked = _Asked(set(needs.keys), set(needs.prefixes))
+            wanted = _Asked(wanted.keys | asked.keys, wanted.prefixes | asked.prefixes)
             continue
         dug = _bury(state)
         done = here and (found.signature.last or not rules.last_chunk_decides)
         if done:
-            _check_written(found, state, epoch)
+            _check_written(known, epoch)
             return outputs
         chunks = list(_chunks(state, rules.rows_a_statement))
         first = found.signature.chunk + 1 if here else 0
-        if (yield from _write(found, state, dug, chunks, first=first, place=(table, bucket), epoch=epoch)):
+        if (yield from _write(known, dug, chunks, first=first, place=(table, bucket), epoch=epoch)):
             return outputs
+        known, asked = None, wanted
     raise StaleDriverError(f"bucket {bucket} of {table} did not come to rest in {ATTEMPTS} attempts")
 
 
-def _first_needs(compute: Compute) -> tuple[set[bytes], set[bytes]]:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is asked of a bucket at once."""
+
+    keys: set[bytes]
+    prefixes: set[bytes]
+
+    def request(self, table: str, bucket: int, *, serial: bool) -> ReadBucket:
+        return ReadBucket(
+            table=table,
+            bucket=bucket,
+            keys=tuple(sorted(self.keys)),
+            prefixes=tuple(sorted(self.prefixes)),
+            serial=serial,
+        )
+
+
+class _Known:
+    """What was read of a bucket under one signature, in as many reads as the stages needed."""
+
+    def __init__(self, signature: Signature) -> None:
+        self.signature = signature
+        self.rows: dict[bytes, StateRow] = {}
+        self.state = State(rows={}, keys=set(), prefixes=set())
+
+    def learn(self, rows: Mapping[bytes, StateRow], before: Mapping[bytes, bytes], asked: _Asked) -> None:
+        self.rows.update(rows)
+        self.state.learn(before, asked.keys, asked.prefixes)
+
+
+def _first_needs(compute: Compute) -> _Asked:
     """Ask the stage what it needs before anything is read."""
     try:
         compute(State(rows={}, keys=set(), prefixes=set()))
     except NeedsError as needs:
-        return {GRAVES, *needs.keys}, set(needs.prefixes)
-    return {GRAVES}, set()
+        return _Asked({GRAVES, *needs.keys}, set(needs.prefixes))
+    return _Asked({GRAVES}, set())
 
 
 def _bury(state: State) -> tuple[bytes, ...]:
@@ -289,16 +246,15 @@ def _before(rows: Mapping[bytes, StateRow], epoch: int, rules: Rules) -> dict[by
     return as_of
 
 
-def _check_written(found: BucketRead, state: State, epoch: int) -> None:
-    for key, value in state.changed.items():
-        row = found.rows.get(key)
+def _check_written(known: _Known, epoch: int) -> None:
+    for key, value in known.state.changed.items():
+        row = known.rows.get(key)
         if row is None or row.epoch != epoch or (row.now if row.alive else None) != value:
             raise StaleDriverError(f"a row that epoch {epoch} wrote is not there as this driver computes it")
 
 
 def _write(
-    found: BucketRead,
-    state: State,
+    known: _Known,
     dug: tuple[bytes, ...],
     chunks: list["_Chunk"],
     *,
@@ -308,7 +264,8 @@ def _write(
 ) -> Generator[list[ReadBucket | SetBucket], list[Any], bool]:
     """Write chunk by chunk what is missing; False: read again."""
     table, bucket = place
-    expected = found.signature
+    before = known.state.rows
+    expected = known.signature
     for number in range(first, len(chunks)):
         last = number == len(chunks) - 1
         new = Signature(incarnation=expected.incarnation, version=epoch, chunk=number, last=last)
@@ -317,7 +274,7 @@ def _write(
             bucket=bucket,
             expected=expected,
             new=new,
-            puts=tuple((k, _row(found.rows.get(k), state.rows.get(k), v, epoch)) for k, v in chunks[number]),
+            puts=tuple((k, _row(known.rows.get(k), before.get(k), v, epoch)) for k, v in chunks[number]),
             deletes=dug if last else (),
         )
         (outcome,) = yield [request]

@@ -17,8 +17,8 @@ from functools import lru_cache
 
 import msgspec
 
-from cvs.programs.stage_bucket import State
 from cvs.programs.stage_codec import bucket_of, framed
+from cvs.programs.stage_state import State
 
 MOST, FIT, FEWEST = 8, 3, 1
 """Rows a cell: more are too many; what a new number of cells aims at; fewer are too few. A change writes its cell

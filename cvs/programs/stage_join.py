@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from cvs.model.expressions import compile_predicate
 from cvs.model.stages import JoinStage
 from cvs.programs.stage_bag import Bag
-from cvs.programs.stage_bucket import Place, State
+from cvs.programs.stage_bucket import Place
 from cvs.programs.stage_cells import KeptBags, rows_under
 from cvs.programs.stage_codec import Value, Values, framed, pack_key, picking, unpack
+from cvs.programs.stage_state import State
 
 Counted = list[tuple[Values, int]]
 Pair = Callable[[Values, Values], bool]

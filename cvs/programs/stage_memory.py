@@ -8,10 +8,11 @@ from typing import Any, assert_never
 
 from cvs.model.outcome import APPLIED, Outcome, OutcomeKind
 from cvs.model.signature import Signature
-from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, SetBucket, StateRow, beginning
+from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, SetBucket, StateRow
 from cvs.programs.stage_codec import Values
 from cvs.programs.stage_delta import DropBucket, PutImages, ReadImages
 from cvs.programs.stage_publish import PutRows
+from cvs.programs.stage_state import beginning
 
 Request = ReadBucket | SetBucket | ReadImages | PutImages | DropBucket | PutRows
 

@@ -12,8 +12,9 @@ from cvs.model.identity import canonical
 from cvs.model.stages import DistinctStage, SetStage, TopKStage
 from cvs.model.views import OrderBy
 from cvs.programs.stage_bag import Bag
-from cvs.programs.stage_bucket import Place, State
+from cvs.programs.stage_bucket import Place
 from cvs.programs.stage_codec import Value, Values, framed, pack, pack_key, unpack
+from cvs.programs.stage_state import State
 
 
 class CountedCompute:

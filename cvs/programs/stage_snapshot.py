@@ -10,9 +10,10 @@ from typing import Any
 
 from cvs.programs.epoch import read_control
 from cvs.programs.stage_bag import Bag
-from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, State
+from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket
 from cvs.programs.stage_codec import Value, Values
 from cvs.programs.stage_publish import PublishCompute
+from cvs.programs.stage_state import State
 from cvs.programs.stage_zone import ZoneCompute
 
 SnapshotMachine = Generator[list[Any], list[Any], dict[Values, Values] | None]

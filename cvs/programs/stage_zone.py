@@ -21,12 +21,12 @@ from cvs.model.stages import (
 )
 from cvs.programs.stage_aggregate import AggregateCompute
 from cvs.programs.stage_bag import Bag, Changes
-from cvs.programs.stage_bucket import NeedsError, State
 from cvs.programs.stage_codec import Value, Values, bucket_of, pack_key
 from cvs.programs.stage_combined import Combined
 from cvs.programs.stage_edges import columns_of_sources
 from cvs.programs.stage_join import JoinCompute
 from cvs.programs.stage_sets import CountedCompute, TopKCompute
+from cvs.programs.stage_state import NeedsError, State
 
 BucketInput = dict[tuple[int, int], Bag]
 """What enters a bucket: changes by (place of the stage in its zone, side)."""
@@ -133,17 +133,18 @@ class ZoneCompute:
         """Run the stages in order over one bucket; return the changes of their outputs.
 
         What several stages need is asked for together: a stage waits only for the outputs it reads, so a zone is
-        read as often as its stages are deep, not as often as they are many.
+        read as often as its stages are deep, not as often as they are many. Asked again with the same state and more of
+        its rows, it goes on where it was: a stage that is done keeps to rows of its own.
         """
-        outputs: dict[str, Bag] = {}
-        inside: BucketInput = {}
+        outputs, inside = state.outputs, state.inside
         keys: set[bytes] = set()
         prefixes: set[bytes] = set()
         for number, stage in enumerate(self.zone.stages):
-            if not self._waits[number] <= outputs.keys():
-                continue  # because a stage it reads waits for rows
+            if stage.name in outputs or not self._waits[number] <= outputs.keys():
+                continue  # because it is done, or a stage it reads waits for rows
             try:
-                outputs[stage.name] = self._stage(number, state, entered, inside)
+                with state.all_or_nothing():
+                    outputs[stage.name] = self._stage(number, state, entered, inside)
             except NeedsError as needs:
                 keys.update(needs.keys)
                 prefixes.update(needs.prefixes)

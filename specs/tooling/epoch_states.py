@@ -3,7 +3,8 @@
 from typing import Any
 
 from cvs.programs.epoch import CONTROL_BUCKET, CONTROL_TABLE, control_of
-from cvs.programs.stage_bucket import GRAVES, BucketRead, State
+from cvs.programs.stage_bucket import GRAVES, BucketRead
+from cvs.programs.stage_state import State
 from cvs.programs.stage_codec import bucket_of, pack, pack_key, unpack
 from cvs.programs.stage_delta import split
 from cvs.programs.stage_memory import MemoryDoor

@@ -14,7 +14,8 @@ from cvs.model.signature import Signature
 from cvs.programs.epoch import CONTROL_BUCKET, CONTROL_TABLE, LIVE, Pin, control_of
 from cvs.programs.epoch_run import BaseMove, Program, base_bag, decoded
 from cvs.programs.stage_bag import Bag
-from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, SetBucket, State, StateRow
+from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, SetBucket, StateRow
+from cvs.programs.stage_state import State
 from cvs.programs.stage_codec import pack
 from cvs.programs.stage_delta import DropBucket, PutImages, ReadImages, split
 from cvs.programs.stage_publish import PutRows

@@ -30,11 +30,12 @@ from cvs.programs.delta import Cell, Deletion, Liveness, RowImage
 from cvs.programs.epoch import Control, Pin, commit, pin_next, read_control
 from cvs.programs.epoch_run import BaseReader, Program, run_epoch
 from cvs.programs.stage_bag import Bag
-from cvs.programs.stage_bucket import ALL_RULES, Rules, SetBucket, State, drive
+from cvs.programs.stage_bucket import ALL_RULES, Rules, SetBucket, drive
 from cvs.programs.stage_codec import pack
 from cvs.programs.stage_delta import PartitionChanges
 from cvs.programs.stage_memory import MemoryDoor
 from cvs.programs.stage_publish import PutRows
+from cvs.programs.stage_state import State
 from cvs.stream.bases import base_reader
 from tests.unit.programs.epoch_world import Driver
 

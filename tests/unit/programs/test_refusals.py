@@ -23,7 +23,6 @@ from cvs.programs.stage_bucket import (
     SENTINEL,
     BucketRead,
     ReadBucket,
-    State,
     StateRow,
     drive,
     run_bucket,
@@ -32,6 +31,7 @@ from cvs.programs.stage_cells import KeptBags
 from cvs.programs.stage_codec import framed, pack
 from cvs.programs.stage_publish import KEY_BYTES_MAX, PublishCompute, Shown
 from cvs.programs.stage_snapshot import MovedOnError, SnapshotReader
+from cvs.programs.stage_state import State
 from cvs.programs.stage_zone import ZoneCompute
 from cvs.programs.stored import Emitted
 from tests.unit.programs.epoch_cases import CASES

@@ -13,16 +13,15 @@ from cvs.programs.stage_bag import Bag
 from cvs.programs.stage_bucket import (
     ALL_RULES,
     GRAVES,
-    NeedsError,
     ReadBucket,
     Rules,
     SetBucket,
-    State,
     StateRow,
     drive,
     run_bucket,
 )
 from cvs.programs.stage_memory import MemoryDoor
+from cvs.programs.stage_state import NeedsError, State
 
 INCARNATION = 7
 THREE_A_STATEMENT = Rules(rows_a_statement=3)
@@ -256,6 +255,84 @@ def test_a_bucket_that_never_rests_is_given_up() -> None:
     door = Refusing()
     with pytest.raises(StaleDriverError, match="did not come to rest in 50 attempts"):
         run(door, 5, {b"a": b"1"})
+
+
+def following(state: State) -> dict[str, Bag]:
+    """Follow a list: the row `at` names the next one, until one names none; count them."""
+    key, count = b"at", 0
+    with state.all_or_nothing():
+        while (following := state.get(key)) is not None:
+            state.put(key, following + b"!")
+            key, count = following, count + 1
+    return {"found": Bag([((count,), 1)])}
+
+
+class Listed(Recorded):
+    """A bucket with a list of three rows; `between` happens after the read with a number."""
+
+    def __init__(self, between: Callable[["Listed"], None] = lambda _: None, after: int = 0) -> None:
+        super().__init__()
+        self.between, self.after = between, -1
+        run(self, 1, {b"at": b"b", b"b": b"c", b"c": b"d"})
+        self.reads.clear(), self.sets.clear()
+        self.after = after
+
+    def answer(self, request: Any) -> Any:
+        answer = super().answer(request)
+        if isinstance(request, ReadBucket) and len(self.reads) == self.after:
+            self.between(self)
+        return answer
+
+    def follow(self, epoch: int) -> list[tuple[int, ...]]:
+        machine = run_bucket(following, table="s", bucket=4, incarnation=INCARNATION, epoch=epoch)
+        return [row for row, _ in drive(machine, self)["found"]]
+
+
+def test_only_what_is_missing_is_read_while_the_signature_stands() -> None:
+    door = Listed()
+    assert door.follow(2) == [(3,)]
+    assert [it.keys for it in door.reads] == [(GRAVES, b"at"), (b"b",), (b"c",), (b"d",)]
+    (sent,) = door.sets
+    assert [(key, row.now, row.before, row.before_epoch) for key, row in sent.puts] == [
+        (b"at", b"b!", b"b", 1),
+        (b"b", b"c!", b"c", 1),
+        (b"c", b"d!", b"d", 1),
+    ]
+
+
+def test_under_another_signature_everything_is_read_again() -> None:
+    """Two reads of which another test-and-set came between are of two moments: nothing of the first is kept."""
+
+    def another(door: Listed) -> None:
+        copy = Recorded()
+        copy.signatures, copy.rows = door.signatures, door.rows
+        run(copy, 2, {b"at": b"c", b"c": None})
+
+    door = Listed(another, after=2)
+    assert door.follow(3) == [(1,)]
+    assert [it.keys for it in door.reads] == [
+        (GRAVES, b"at"),
+        (b"b",),
+        (b"c",),
+        (GRAVES, b"at", b"b", b"c"),
+    ]
+    (sent,) = door.sets
+    assert [(key, row.now) for key, row in sent.puts] == [(GRAVES, b""), (b"at", b"c!")]
+
+
+def test_what_came_between_of_the_same_epoch_is_read_at_serial_and_whole() -> None:
+    """A twin did the epoch while this one was reading: its rows are read anew, in one commit with the signature."""
+
+    def twin(door: Listed) -> None:
+        copy = Listed()
+        copy.signatures, copy.rows = door.signatures, door.rows
+        assert copy.follow(2) == [(3,)]
+
+    door = Listed(twin, after=3)
+    assert door.follow(2) == [(3,)]
+    assert [it.serial for it in door.reads] == [False, False, False, False, True]
+    assert door.reads[-1].keys == (GRAVES, b"at", b"b", b"c", b"d")
+    assert door.sets == []
 
 
 def state(rows: dict[bytes, bytes], keys: set[bytes], prefixes: set[bytes], **more: Any) -> State:

@@ -12,9 +12,10 @@ from cvs.model.stages import AggregateStage
 from cvs.model.views import AggregateColumn, AggregateFunction
 from cvs.programs.stage_aggregate import BEST_KEPT, AggregateCompute
 from cvs.programs.stage_bag import Bag
-from cvs.programs.stage_bucket import NeedsError, Place, State, drive, run_bucket
+from cvs.programs.stage_bucket import Place, drive, run_bucket
 from cvs.programs.stage_codec import framed, pack_key, unpack
 from cvs.programs.stage_memory import MemoryDoor
+from cvs.programs.stage_state import NeedsError, State
 
 F = AggregateFunction
 Y = Column("y")
@@ -57,8 +58,13 @@ class Kept:
         """One epoch: rows come or leave; what the stage says moves from what was shown to what is right now."""
         self.epoch, self.read = self.epoch + 1, []
         bag = Bag(changes)
+
+        def compute(state: State) -> dict[str, Bag]:
+            with state.all_or_nothing():
+                return {"s": self.compute(state, bag, always=self.epoch == 1)}
+
         machine = run_bucket(
-            lambda state: {"s": self.compute(state, bag, always=self.epoch == 1)},
+            compute,
             table="t",
             bucket=0,
             incarnation=1,

@@ -3,7 +3,8 @@
 import pytest
 
 from cvs.programs import stage_bucket
-from cvs.programs.stage_bucket import BYTES_A_STATEMENT, State
+from cvs.programs.stage_bucket import BYTES_A_STATEMENT
+from cvs.programs.stage_state import State
 
 
 def state(sizes: list[int]) -> State:

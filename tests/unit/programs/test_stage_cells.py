@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from cvs.programs import stage_bucket, stage_cells
-from cvs.programs.stage_bucket import GRAVES, NeedsError, State, StateRow
+from cvs.programs.stage_bucket import GRAVES, StateRow
 from cvs.programs.stage_cells import FEWEST, INLINE, MOST, KeptBags, rows_under
 from cvs.programs.stage_codec import framed
+from cvs.programs.stage_state import NeedsError, State
 from tests.unit.programs.epoch_cases import CASES
 from tests.unit.programs.epoch_world import Case, World
 

@@ -10,10 +10,11 @@ from cvs.model.expressions import Call, Column
 from cvs.model.stages import Edge, JoinStage
 from cvs.model.views import Named
 from cvs.programs.stage_bag import Bag
-from cvs.programs.stage_bucket import Place, State, drive, run_bucket
+from cvs.programs.stage_bucket import Place, drive, run_bucket
 from cvs.programs.stage_codec import framed, pack_key
 from cvs.programs.stage_join import JoinCompute
 from cvs.programs.stage_memory import MemoryDoor
+from cvs.programs.stage_state import State
 
 KINDS = ("inner", "left", "right", "full", "semi", "anti")
 LEFT, RIGHT = ("a", "b", "x"), ("y", "c", "d", "z")  # because sides are of different shapes
@@ -100,8 +101,13 @@ class Kept:
         self.epoch += 1
         self.keys, self.prefixes, self.asked = set(), set(), 0
         changes = (Bag(left.items()), Bag(right.items()))
+
+        def compute(state: State) -> dict[str, Bag]:
+            with state.all_or_nothing():
+                return {"j": self.compute(state, changes)}
+
         machine = run_bucket(
-            lambda state: {"j": self.compute(state, changes)},
+            compute,
             table="t",
             bucket=0,
             incarnation=1,

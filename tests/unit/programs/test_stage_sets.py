@@ -13,10 +13,11 @@ from cvs.model.expressions import Column
 from cvs.model.stages import DistinctStage, SetStage, TopKStage
 from cvs.model.views import OrderBy
 from cvs.programs.stage_bag import Bag
-from cvs.programs.stage_bucket import GRAVES, Place, State, drive, run_bucket
+from cvs.programs.stage_bucket import GRAVES, Place, drive, run_bucket
 from cvs.programs.stage_codec import framed, pack_key
 from cvs.programs.stage_memory import MemoryDoor
 from cvs.programs.stage_sets import CountedCompute, TopKCompute
+from cvs.programs.stage_state import State
 
 Row = tuple[Any, ...]
 OUTPUT = (("a", "int"), ("b", "double"))
@@ -57,8 +58,13 @@ class Kept:
 
     def epochs(self, changes: Any) -> None:
         self.epoch, self.asked, self.sets = self.epoch + 1, 0, []
+
+        def compute(state: State) -> dict[str, Bag]:
+            with state.all_or_nothing():
+                return {"s": self.compute(state, changes)}
+
         machine = run_bucket(
-            lambda state: {"s": self.compute(state, changes)},
+            compute,
             table="t",
             bucket=0,
             incarnation=1,

@@ -17,8 +17,8 @@ from cvs.model.stages import (
 )
 from cvs.model.views import AggregateColumn, AggregateFunction, BaseTable, Named, OrderBy
 from cvs.programs.stage_bag import Bag
-from cvs.programs.stage_bucket import NeedsError, State
 from cvs.programs.stage_codec import bucket_of, framed, pack_key
+from cvs.programs.stage_state import NeedsError, State
 from cvs.programs.stage_zone import ZoneCompute
 
 BUCKETS = 7
@@ -166,6 +166,21 @@ def test_stages_ask_together_and_one_that_waits_for_another_asks_later() -> None
             "of d": [((1, 1), 1)],
             "of r": [((1, 1), 1)],
         }
+
+
+def test_a_stage_that_is_done_is_not_run_again_when_another_asks_for_more() -> None:
+    chained = zone(distinct("d", edge("r", "a", "b")), counted("g", edge("d", "a"), group=("a",)))
+    entered = {(0, 0): Bag([((1, 2), 1)])}
+    state = State(rows={}, keys=set(), prefixes=set())
+    for _ in range(2):
+        with pytest.raises(NeedsError) as needs:
+            chained.compute(state, entered)
+        state.learn({}, set(needs.value.keys), set(needs.value.prefixes))
+    first = state.outputs["d"]
+    outputs = chained.compute(state, entered)
+    assert outputs["d"] is first
+    assert {name: list(bag) for name, bag in outputs.items()} == {"d": [((1, 2), 1)], "g": [((1, 1), 1)]}
+    assert {key[4:5] for key in state.changed} == {b"0", b"1"}
 
 
 def test_what_only_must_be_read_whole_is_asked_for_too() -> None:
