@@ -1,7 +1,5 @@
 """`cvs repair`: put right what stays wrong in a view."""
 
-import time
-
 import click
 import msgspec
 
@@ -15,7 +13,9 @@ from cvs.sidecar.views import opened_views
 @click.command(name="repair")
 @click.argument("view")
 @settings_option
-@click.option("--wait", "wait_s", default=2.0, show_default=True, help="Seconds a view gets to catch up.")
+@click.option(
+    "--wait", "wait_s", default=2.0, show_default=True, help="Seconds a view gets to catch up, at least."
+)
 @json_option
 def command(view: str, settings_file: str | None, wait_s: float, as_json: bool) -> int:
     """Verify a view, let the running pipeline show it anew if rows stay wrong, and verify it again.
@@ -30,7 +30,7 @@ def command(view: str, settings_file: str | None, wait_s: float, as_json: bool) 
     with opened_views(read_settings(settings_file)) as views:
         declared = views.named(view)
         with talk().status(f"reading {declared.name} and its base tables; then the pipeline shows it anew"):
-            done = repair(views, declared, wait=lambda: time.sleep(wait_s))
+            done = repair(views, declared, wait_s=wait_s)
     code = ExitCode.MET if done.healed else ExitCode.VIOLATED
     if as_json:
         print_json("repair", msgspec.to_builtins(done, enc_hook=str, str_keys=True), exit_code=code)

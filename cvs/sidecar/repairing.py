@@ -7,7 +7,7 @@ changes, like any other (`stream/reread.py`). Writers go on meanwhile.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
@@ -39,21 +39,19 @@ class Repair:
         return not (self.after or self.before).differences
 
 
-def repair(
-    views: Views, view: DeclaredView, *, wait: Callable[[], None], seconds: float = SHOWN_SECONDS
-) -> Repair:
+def repair(views: Views, view: DeclaredView, *, wait_s: float, seconds: float = SHOWN_SECONDS) -> Repair:
     """Verify a view, let it be shown anew if rows stay wrong, and verify it again."""
-    before = views.verify(view, wait=wait)
+    before = views.verify(view, wait_s)
     if not before.differences:
         return Repair(before=before)
     requests = Requests(views.session, keyspace=views.settings.views.state_keyspace)
     lift = requests.show(view.name, above=before.latest_write)
     requests.wait(view.name, seconds=seconds, lift=lift)
-    after = views.verify(view, wait=wait)
+    after = views.verify(view, wait_s)
     if not after.differences:
         return Repair(before=before, after=after)
     corrected = read_again(views, seconds=seconds)
-    return Repair(before=before, after=views.verify(view, wait=wait), corrected=corrected)
+    return Repair(before=before, after=views.verify(view, wait_s), corrected=corrected)
 
 
 def read_again(views: Views, *, seconds: float) -> dict[str, int]:

@@ -1,7 +1,8 @@
 """Verification: a base scan against a view, row by row, while writes go on.
 
 A view lags, and a scan is no snapshot; so a difference counts only if it stays: a row is reported when it was
-read different in every one of several rounds, with time for the view to catch up between them. A hot row differs in
+read different in every one of several rounds, and between them the view came to show what had been written before
+(a pipeline that stands still is not waited for; the report says so). A hot row differs in
 every round because it moves: it is *moving*, and wrong only in a column that stood still or was put by somebody
 else. A row that is right
 but was put by somebody else, with a write time above all of ours, is *shadowed*: later changes would not show (H29).
@@ -18,6 +19,10 @@ Records = Mapping[Key, Row]
 Kind = OneOf["missing", "invented", "different", "shadowed"]
 
 ROUNDS = 3
+STANDS_SECONDS = 5.0
+"""A watermark that does not move for so long stands still: the pipeline is paused, is down, or a capture is."""
+
+BEHIND_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +57,9 @@ class Report:
     moving_count: int = 0  # rows that changed in every round, so that their lag cannot be told from an error
     latest_write: int = 0
     unread_count: int = 0  # base rows that cannot be read, and so contribute nothing
+    lagging: bool = (
+        False  # the view did not come to show what was written before a round, so it may only lack that
+    )
 
 
 def differences(expected: Records, shown: Shown) -> dict[Key, Difference]:
@@ -91,14 +99,14 @@ def verify(
     *,
     expected: Callable[[], Records],
     found: Callable[[], Shown],
-    wait: Callable[[], None],
+    wait: Callable[[], bool],
     rounds: int = ROUNDS,
 ) -> Report:
-    """Compare in rounds until nothing differs or the rounds are used up; `wait` lets the view catch up."""
+    """Compare in rounds until nothing differs or the rounds are used up; `wait` says whether the view caught up."""
     stayed: dict[Key, list[Difference]] | None = None
     should: Records = {}
     is_ = Shown(records={})
-    done = 0
+    done, lagging = 0, False
     for done in range(1, rounds + 1):
         is_, should = found(), expected()
         now = differences(should, is_)
@@ -107,7 +115,7 @@ def verify(
         if not stayed:
             break
         if done < rounds:
-            wait()
+            lagging = not wait() or lagging
     wrong = [seen[-1] for seen in (stayed or {}).values() if not moving(seen)]
     return Report(
         view=view,
@@ -117,4 +125,25 @@ def verify(
         differences=tuple(sorted(wrong, key=lambda d: repr(d.key))),
         moving_count=len(stayed or {}) - len(wrong),
         latest_write=max(is_.write_times.values(), default=0),
+        lagging=lagging,
     )
+
+
+def caught_up(
+    watermark: Callable[[], int],
+    moment: int,
+    *,
+    clock: Callable[[], float],
+    pause: Callable[[float], None],
+) -> bool:
+    """Wait until a watermark passes a moment; no if it stands still, or takes too long."""
+    newest, since = -1, clock()
+    end = since + BEHIND_SECONDS
+    while (mark := watermark()) < moment:
+        now = clock()
+        if mark > newest:
+            newest, since = mark, now
+        if now - since >= STANDS_SECONDS or now >= end:
+            return False
+        pause(0.1)
+    return True

@@ -1,7 +1,7 @@
 """The views of a cluster as commands use them: parsed from the catalog or a text, read, compared, removed."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,7 +27,7 @@ from cvs.programs.epoch import BUILDING, LIVE, PUBLISHING
 from cvs.sidecar.catalog import Catalog, CatalogView
 from cvs.sidecar.scanning import TableScan, canonical_form, pages
 from cvs.sidecar.settings import Settings
-from cvs.sidecar.verification import Records, Report, Shown, verify
+from cvs.sidecar.verification import Records, Report, Shown, caught_up, verify
 from cvs.store.outcomes import UNANSWERED
 from cvs.store.schema import base_tables
 from cvs.store.session import CassandraSession, ClusterAddress
@@ -169,20 +169,24 @@ class Views:
             return False  # because nobody builds it
         return pin.views.get(view.name, BUILDING if pin.views else LIVE) in (BUILDING, PUBLISHING)
 
-    def verify(self, view: DeclaredView, wait: Callable[[], None]) -> Report:
-        """Compare a view with its base tables while writes go on; on the write-time line it lags by the skew bound."""
+    def verify(self, view: DeclaredView, seconds: float) -> Report:
+        """Compare a view with its base tables while writes go on; it gets at least some seconds to catch up.
+
+        On the write-time line it lags by the skew bound.
+        """
         bound = self.settings.pipeline.skew_ms / 1000 if view.options.timeline == "write-time" else 0.0
 
-        def caught_up() -> None:
-            time.sleep(bound)
-            wait()
+        def wait() -> bool:
+            moment = time.time_ns() // 1000
+            time.sleep(bound + seconds)
+            return caught_up(self._watermark, moment, clock=time.monotonic, pause=time.sleep)
 
         unread: set[str] = set()
         report = verify(
             view.name,
             expected=lambda: self._expected(view, unread),
             found=lambda: self._found(view),
-            wait=caught_up,
+            wait=wait,
         )
         return replace(report, unread_count=len(unread))
 
@@ -216,6 +220,13 @@ class Views:
             return read_control(self.session, self.settings.views.state_keyspace).pin.write_time(view.name)
         except StoreError:
             return 0  # because a pipeline that has not begun has put nothing
+
+    def _watermark(self) -> int:
+        """Return the moment up to which the views show what was written; 0: nothing is known."""
+        try:
+            return read_control(self.session, self.settings.views.state_keyspace).committed_watermark
+        except StoreError:
+            return 0
 
     def _expected(self, view: DeclaredView, unread: set[str]) -> Records:
         """Recompute a view from what the base tables hold now; rows are taken as they are read."""

@@ -1,21 +1,26 @@
 """A verification reports what stays wrong, and only that."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from cvs.sidecar.verification import Report, Shown, verify
+from cvs.sidecar.verification import BEHIND_SECONDS, STANDS_SECONDS, Report, Shown, caught_up, verify
 
 RIGHT = {("EU",): {"n": 2}, ("US",): {"n": 1}}
 
 
-def check(*rounds: Mapping[Any, Any]) -> tuple[Report, int]:
+def check(*rounds: Mapping[Any, Any], caught_up: bool = True) -> tuple[Report, int]:
     waits: list[int] = []
     reads = iter(rounds)
+
+    def wait() -> bool:
+        waits.append(1)
+        return caught_up
+
     report = verify(
         "v",
         expected=lambda: RIGHT,
         found=lambda: Shown(records=next(reads)),
-        wait=lambda: waits.append(1),
+        wait=wait,
         rounds=3,
     )
     return report, len(waits)
@@ -54,6 +59,30 @@ def test_different_rows_in_different_rounds_are_lag() -> None:
     assert (report.differences, report.rounds) == ((), 2)
 
 
+def test_a_view_that_did_not_catch_up_is_told_from_one_that_did() -> None:
+    wrong = {("EU",): {"n": 9}}
+    assert check(wrong, wrong, wrong)[0].lagging is False
+    assert check(wrong, wrong, wrong, caught_up=False)[0].lagging is True
+
+
+def waiting(marks: Callable[[float], int], moment: int) -> tuple[bool, float]:
+    """Wait for a watermark that follows a clock; return the answer and the seconds it took."""
+    now = [0.0]
+
+    def pause(seconds: float) -> None:
+        now[0] = round(now[0] + seconds, 3)
+
+    answer = caught_up(lambda: marks(now[0]), moment, clock=lambda: now[0], pause=pause)
+    return answer, now[0]
+
+
+def test_a_watermark_that_moves_is_waited_for() -> None:
+    assert waiting(lambda _: 7, 7) == (True, 0.0)
+    assert waiting(lambda _: 6, 7) == (False, STANDS_SECONDS)
+    assert waiting(lambda now: int(now / 4), 7) == (True, 28.0)  # a step every four seconds
+    assert waiting(lambda now: int(now), 10_000) == (False, BEHIND_SECONDS)
+
+
 def seen(*rounds: tuple[Any, Any, int]) -> Report:
     """Verify one row, given what it should be, what it is, and its write time, round by round."""
     key = ("EU",)
@@ -61,7 +90,7 @@ def seen(*rounds: tuple[Any, Any, int]) -> Report:
     is_ = iter(
         [Shown(records={key: it[1]} if it[1] else {}, write_times={key: it[2]}, ours=9) for it in rounds]
     )
-    return verify("v", expected=lambda: next(should), found=lambda: next(is_), wait=lambda: None)
+    return verify("v", expected=lambda: next(should), found=lambda: next(is_), wait=lambda: True)
 
 
 def test_a_hot_row_is_moving_and_not_wrong() -> None:
