@@ -40,6 +40,7 @@ from cvs.stream.tables import Names, create
 from cvs.suite.classes import view_class
 from cvs.suite.user_views import user_views
 
+MANAGERS = (1, 4, 16, 64)
 KEYSPACE = "bench_programs"
 ATTEMPTS = 2
 """Attempts before a manager backs off: contention shows at the first refusal."""
@@ -212,7 +213,7 @@ def epochs(address: ClusterAddress, records_a_bucket: int, updates: int, *, seco
 PARTS = {
     "limit": [(what, m, 0) for m in (1, 4, 8) for what in ("bare", "cached", "reading")],
     "contention": [
-        *(("cached", m, r) for r in (1, 10, 100, 1000) for m in (1, 4, 16, 64)),
+        *(("cached", m, r) for r in (1, 10, 100, 1000) for m in MANAGERS),
         *(("hasty", m, r) for r in (1, 10) for m in (4, 16, 64)),
     ],
     "epoch": [("bare", 8, 0), ("cached", 8, 0)],
@@ -250,24 +251,26 @@ def plotted(found: list[dict], path: Path) -> None:
         curves, columns, ("updates/s", "refusals an update", "p99, ms"), strict=True
     ):
         for what in ("cached", "hasty"):
-            for records in (1, 10, 100, 1000):
+            for colour, records in enumerate((1, 10, 100, 1000)):
                 line = [f for f in found if (f["what"], f["records"]) == (what, records)]
                 if line:
-                    label = f"{records} records" + (", no back-off" if what == "hasty" else "")
+                    label = f"{records} record{'s' * (records > 1)}" + ", no back-off" * (what == "hasty")
                     axes.plot(
                         [f["managers"] for f in line],
                         [f[column] for f in line],
                         "--" if what == "hasty" else "-",
+                        color=f"C{colour}",
                         marker="o",
                         label=label,
                     )
         axes.set_xscale("log", base=2)
+        axes.set_xticks(MANAGERS, MANAGERS)
         axes.set_xlabel("managers")
         axes.set_title(title)
     curves[0].legend(fontsize=6)
     curves[2].set_yscale("log")
     combined(found, bars)
-    figure.savefig(path)
+    figure.savefig(path, metadata={"Date": None})
 
 
 def combined(found: list[dict], axes: Any) -> None:
@@ -278,8 +281,9 @@ def combined(found: list[dict], axes: Any) -> None:
         if line["what"] == "epoch":
             names.append(f"{line['updates_a_record']} updates,\n{line['records_a_bucket']} a bucket")
             rates.append(line["per_second"])
-    axes.barh(names, rates)
-    axes.set_xscale("log")
+    axes.bar_label(axes.barh(names, rates), fmt="{:,.0f}", padding=2, fontsize=7)
+    axes.tick_params("y", labelsize=7)
+    axes.set_xlim(right=1.25 * max(rates))
     axes.set_title("combining: updates/s")
     axes.tick_params(axis="y", labelsize=6)
 
