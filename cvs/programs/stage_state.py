@@ -27,9 +27,7 @@ class State:
     everything: bool = False
     changed: dict[bytes, bytes | None] = field(default_factory=dict)
     outputs: dict[str, Bag] = field(default_factory=dict)  # of the stages that are done
-    inside: dict[tuple[int, int], Bag] = field(
-        default_factory=dict
-    )  # what they passed on: (stage, side) that takes it
+    inside: dict[tuple[int, int], Bag] = field(default_factory=dict)  # what they passed on, by (stage, side)
     _ordered: list[bytes] = field(default_factory=list)  # keys of `rows`; made when first needed
     _touched: list[bytes] = field(default_factory=list)  # keys of `changed`
 

@@ -4,10 +4,10 @@ from typing import Any
 
 from cvs.programs.epoch import CONTROL_BUCKET, CONTROL_TABLE, control_of
 from cvs.programs.stage_bucket import GRAVES, BucketRead
-from cvs.programs.stage_state import State
 from cvs.programs.stage_codec import bucket_of, pack, pack_key, unpack
 from cvs.programs.stage_delta import split
 from cvs.programs.stage_memory import MemoryDoor
+from cvs.programs.stage_state import State
 from cvs.programs.stored import decode_row
 from cvs.simulate import hazards
 from cvs.simulate.epochs import EpochWorld

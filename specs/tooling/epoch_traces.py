@@ -15,10 +15,10 @@ from cvs.programs.epoch import CONTROL_BUCKET, CONTROL_TABLE, LIVE, Pin, control
 from cvs.programs.epoch_run import BaseMove, Program, base_bag, decoded
 from cvs.programs.stage_bag import Bag
 from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, SetBucket, StateRow
-from cvs.programs.stage_state import State
 from cvs.programs.stage_codec import pack
 from cvs.programs.stage_delta import DropBucket, PutImages, ReadImages, split
 from cvs.programs.stage_publish import PutRows
+from cvs.programs.stage_state import State
 from cvs.programs.stored import Emitted, decode_row
 from tooling.tlc import SpecsError
 from tooling.traces import Matched, asked, record_of, sequence_of, set_of, text_of
