@@ -282,8 +282,7 @@ def combined(found: list[dict], axes: Any) -> None:
             names.append(f"{line['updates_a_record']} updates,\n{line['records_a_bucket']} a bucket")
             rates.append(line["per_second"])
     axes.bar_label(axes.barh(names, rates), fmt="{:,.0f}", padding=2, fontsize=7)
-    axes.tick_params("y", labelsize=7)
-    axes.set_xlim(right=1.25 * max(rates))
+    axes.margins(x=0.25)
     axes.set_title("combining: updates/s")
     axes.tick_params(axis="y", labelsize=6)
 

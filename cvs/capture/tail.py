@@ -47,13 +47,24 @@ def read_index(path: Path) -> Index | None:
     return Index(durable=int(lines[0]), closed=lines[1:2] == ["COMPLETED"])
 
 
+def index_of(segment: Path) -> Path:
+    """Return the path of a segment's index file."""
+    return segment.with_name(segment.name.replace(".log", "_cdc.idx"))
+
+
+def remove(segment: Path) -> None:
+    """Remove a segment from the folder, its index first (an index without its segment is litter)."""
+    index_of(segment).unlink(missing_ok=True)
+    segment.unlink(missing_ok=True)
+
+
 class OpenSegment:
     """A segment file held open: its name may go, its bytes stay."""
 
     def __init__(self, path: Path, number: int) -> None:
         self.path = path
         self.number = number
-        self.index_path = path.with_name(path.name.replace(".log", "_cdc.idx"))
+        self.index_path = index_of(path)
         self.had_index = False
         self._file = os.open(path, os.O_RDONLY)
 
@@ -103,11 +114,6 @@ class OpenSegment:
     def close(self) -> None:
         """Let go of the file."""
         os.close(self._file)
-
-    def delete(self) -> None:
-        """Remove the segment from the folder, its index first (an index without its segment is litter)."""
-        self.index_path.unlink(missing_ok=True)
-        self.path.unlink(missing_ok=True)
 
 
 class Tail:
@@ -314,7 +320,7 @@ class Tail:
     def _leave(self, done: OpenSegment) -> None:
         done.close()
         if self._delete:
-            done.delete()
+            remove(done.path)
             self.counters["segments deleted"] += 1
 
     def _remove_left_over(self) -> None:
@@ -325,7 +331,8 @@ class Tail:
         found = {segment_id(path.name): path for path in self.folder.glob("CommitLog-*.log")}
         if self._at.segment in found:
             for number in sorted(n for n in found if n is not None and n < self._at.segment):
-                self._leave(OpenSegment(found[number], number))
+                remove(found[number])
+                self.counters["segments deleted"] += 1
 
     def _beat(self, now: int, *, consumed: bool) -> int:
         """Move the stream's clock if it is due and everything older than `now` is in."""

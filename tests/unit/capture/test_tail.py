@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from cvs.capture import tail as tail_module
 from cvs.capture.changes import Kind
 from cvs.capture.clock import StreamClock
 from cvs.capture.feed import ENDED, Source
 from cvs.capture.folder import FolderFeed
 from cvs.capture.segment import DamagedSegmentError
-from cvs.capture.tail import BEFORE_DURABLE, OpenSegment, Tail
+from cvs.capture.tail import BEFORE_DURABLE, Tail
 from cvs.errors import HistoryError
 from tests.unit.capture.segments import PAYLOADS, RECORDED, SEGMENT, decode, decoder, header, segment
 
@@ -87,11 +88,11 @@ def test_what_a_killed_process_had_read_and_not_removed_is_removed_by_the_next(
     folder.put(SEGMENT, data_of(SEGMENT, *PAYLOADS[:7]), "30\nCOMPLETED")
     folder.put(SEGMENT + 1, data_of(SEGMENT + 1, *PAYLOADS[7:]), "999999")
 
-    def killed(_: OpenSegment) -> None:
+    def killed(_: Path) -> None:
         raise InterruptedError
 
     with monkeypatch.context() as patch:
-        patch.setattr(OpenSegment, "delete", killed)
+        patch.setattr(tail_module, "remove", killed)
         with pytest.raises(InterruptedError):
             tail_of(folder, feed).step(1)
     assert len(folder.names()) == 4
