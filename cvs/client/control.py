@@ -43,6 +43,14 @@ def read_control(session: CassandraSession, keyspace: str, *, serial: bool = Fal
     return control_of(BucketRead(signature=signature, rows=found))
 
 
+def control_if_any(session: CassandraSession, keyspace: str) -> Control | None:
+    """Read the control row; None where no pipeline has begun, or none can be asked."""
+    try:
+        return read_control(session, keyspace)
+    except StoreError:
+        return None
+
+
 def of_an_older_cvs(table: str) -> StoreError:
     """Return the refusal of state whose rows this cvs cannot read."""
     return StoreError(

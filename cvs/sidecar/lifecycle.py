@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cvs.client.control import read_control
-from cvs.errors import SpecificationError, StoreError
+from cvs.client.control import control_if_any
+from cvs.errors import SpecificationError
 from cvs.plan.sql import DeclaredView, base_names
 from cvs.programs.epoch import Control
 from cvs.sidecar.apply import retire
@@ -158,10 +158,7 @@ def count_rows(watcher: BoardWatcher, log: Any) -> None:
 
 
 def _committed(session: CassandraSession, settings: Settings) -> Control | None:
-    try:
-        return read_control(session, settings.views.state_keyspace)
-    except StoreError:
-        return None
+    return control_if_any(session, settings.views.state_keyspace)
 
 
 def _paused(paused: bool, watcher: BoardWatcher, log: Any) -> None:

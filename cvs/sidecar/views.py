@@ -8,7 +8,7 @@ from typing import Any
 
 from cassandra import InvalidRequest, Unauthorized
 
-from cvs.client.control import read_control
+from cvs.client.control import control_if_any, read_control
 from cvs.errors import SpecificationError, StoreError
 from cvs.model.cql_type import CqlType, parse_type
 from cvs.model.identity import key_identity
@@ -23,7 +23,7 @@ from cvs.plan.maintenance import maintenance_plan
 from cvs.plan.relations import read_columns
 from cvs.plan.sql import DeclaredView, base_names, parse_views
 from cvs.plan.statistics import Statistics, Weights
-from cvs.programs.epoch import BUILDING, LIVE, PUBLISHING
+from cvs.programs.epoch import BUILDING, LIVE, PUBLISHING, Control
 from cvs.sidecar.catalog import Catalog, CatalogView
 from cvs.sidecar.scanning import TableScan, canonical_form, pages
 from cvs.sidecar.settings import Settings
@@ -163,10 +163,10 @@ class Views:
 
     def building(self, view: DeclaredView) -> bool:
         """Say whether a view is not whole yet, so that nothing can be said of its rows."""
-        try:
-            pin = read_control(self.session, self.settings.views.state_keyspace).pin
-        except StoreError:
+        control = self._control()
+        if control is None:
             return False  # because nobody builds it
+        pin = control.pin
         return pin.views.get(view.name, BUILDING if pin.views else LIVE) in (BUILDING, PUBLISHING)
 
     def verify(self, view: DeclaredView, seconds: float) -> Report:
@@ -216,17 +216,16 @@ class Views:
 
     def _ours(self, view: DeclaredView) -> int:
         """Return the greatest write time that the pipeline may have used by now."""
-        try:
-            return read_control(self.session, self.settings.views.state_keyspace).pin.write_time(view.name)
-        except StoreError:
-            return 0  # because a pipeline that has not begun has put nothing
+        control = self._control()
+        return control.pin.write_time(view.name) if control else 0  # what has not begun has put nothing
 
     def _watermark(self) -> int:
         """Return the moment up to which the views show what was written; 0: nothing is known."""
-        try:
-            return read_control(self.session, self.settings.views.state_keyspace).committed_watermark
-        except StoreError:
-            return 0
+        control = self._control()
+        return control.committed_watermark if control else 0
+
+    def _control(self) -> Control | None:
+        return control_if_any(self.session, self.settings.views.state_keyspace)
 
     def _expected(self, view: DeclaredView, unread: set[str]) -> Records:
         """Recompute a view from what the base tables hold now; rows are taken as they are read."""

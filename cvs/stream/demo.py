@@ -21,7 +21,7 @@ from typing import Any
 from cassandra import DriverException
 from cassandra.cluster import NoHostAvailable
 
-from cvs.client.control import read_control
+from cvs.client.control import control_if_any
 from cvs.client.snapshot import ViewReader
 from cvs.embedded.processes import end_with_owner
 from cvs.errors import StoreError
@@ -130,10 +130,7 @@ class Stage:
 
     def control(self, views: str = VIEWS) -> Control | None:
         """Read a pipeline's control row; None before there is one."""
-        try:
-            return read_control(self.session, f"cvs_{views}")
-        except StoreError:
-            return None
+        return control_if_any(self.session, f"cvs_{views}")
 
     def end(self) -> None:
         """End every process that is left."""
