@@ -21,6 +21,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """Let the interpreter end clean: DuckDB's binding complains, by the page, of what is frozen then."""
+    gc.unfreeze()
+
+
 @pytest.fixture(scope="session")
 def cassandra_node() -> Iterator[Node]:
     """One real node with CDC on, shared: make keyspaces of your own, leave the node running."""

@@ -257,7 +257,7 @@ def _captured(views: Views, table: str) -> bool:
 
 
 def _has_rows(views: Views, table: str) -> bool:
-    return bool(views.session.execute(f"SELECT * FROM {_full(table)} LIMIT 1"))
+    return bool(views.session.insist(f"SELECT * FROM {_full(table)} LIMIT 1"))
 
 
 def _dropped(table: str) -> str:

@@ -114,7 +114,7 @@ class Catalog:
 
     def check(self) -> int:
         """Return the version of the tables that are there; refuse those of a newer cvs."""
-        found = self._session.execute(f"SELECT version FROM {self._version} WHERE id = 0")
+        found = self._session.insist(f"SELECT version FROM {self._version} WHERE id = 0")
         version: int = (found[0][0] if found else None) or BOOKKEEPING_VERSION
         if version > BOOKKEEPING_VERSION:
             raise StoreError(
@@ -133,22 +133,22 @@ class Catalog:
             self._session.define(statement)
         for step in range(version, BOOKKEEPING_VERSION):
             MIGRATIONS[step](self)
-        self._session.execute(
+        self._session.insist(
             f"INSERT INTO {self._version} (id, version) VALUES (0, ?)", (BOOKKEEPING_VERSION,)
         )
 
     def incarnation(self) -> int:
         """Return the number of the state's present life; 0 before the first apply."""
-        found = self._session.execute(f"SELECT incarnation FROM {self._version} WHERE id = 0")
+        found = self._session.insist(f"SELECT incarnation FROM {self._version} WHERE id = 0")
         return found[0][0] or 0 if found else 0
 
     def set_incarnation(self, number: int) -> None:
         """Remember which life of the state the definitions belong to."""
-        self._session.execute(f"INSERT INTO {self._version} (id, incarnation) VALUES (0, ?)", (number,))
+        self._session.insist(f"INSERT INTO {self._version} (id, incarnation) VALUES (0, ?)", (number,))
 
     def views(self) -> dict[str, CatalogView]:
         """Return the views that are kept, in the order in which they were declared."""
-        rows = self._session.execute(f"SELECT position, name, statement, level, paused FROM {self._name}")
+        rows = self._session.insist(f"SELECT position, name, statement, level, paused FROM {self._name}")
         return {
             name: CatalogView(name=name, statement=statement, level=level, paused=bool(paused))
             for _position, name, statement, level, paused in sorted(rows)
@@ -158,7 +158,7 @@ class Catalog:
         """Remember views, each at its place in the text."""
         stopped = set(paused)
         for position, view in enumerate(views):
-            self._session.execute(
+            self._session.insist(
                 f"INSERT INTO {self._name} (name, position, statement, level, paused) VALUES (?, ?, ?, ?, ?)",
                 (view.name, position, statement_of(view), view.options.level, view.name in stopped),
             )
@@ -166,18 +166,18 @@ class Catalog:
     def remove(self, name: str) -> None:
         """Forget a view."""
         for table in (self._name, self._audits):
-            self._session.execute(f"DELETE FROM {table} WHERE name = ?", (name,))
+            self._session.insist(f"DELETE FROM {table} WHERE name = ?", (name,))
 
     def audits(self, incarnation: int) -> dict[str, str]:
         """Return the level that each view of an incarnation was last proved to have; no table: none was."""
         if not self._has("catalog_audits"):
             return {}
-        rows = self._session.execute(f"SELECT name, incarnation, level FROM {self._audits}")
+        rows = self._session.insist(f"SELECT name, incarnation, level FROM {self._audits}")
         return {name: level for name, of, level in rows if of == incarnation}
 
     def note_audit(self, name: str, level: str, *, incarnation: int, epoch: int) -> None:
         """Remember which level a view was proved to have, up to an epoch."""
-        self._session.execute(
+        self._session.insist(
             f"INSERT INTO {self._audits} (name, incarnation, epoch, level) VALUES (?, ?, ?, ?)",
             (name, incarnation, epoch, level),
         )
@@ -186,7 +186,7 @@ class Catalog:
         """Return the incarnations that have tables, oldest first; none where an older cvs wrote the catalog."""
         if not self._has("catalog_lives"):
             return {}
-        rows = self._session.execute(f"SELECT incarnation, views, tables FROM {self._lives}")
+        rows = self._session.insist(f"SELECT incarnation, views, tables FROM {self._lives}")
         return {
             number: CatalogLife(incarnation=number, views=views, tables=tuple(tables or ()))
             for number, views, tables in sorted(rows)
@@ -201,36 +201,36 @@ class Catalog:
 
     def put_life(self, life: CatalogLife) -> None:
         """Remember an incarnation."""
-        self._session.execute(
+        self._session.insist(
             f"INSERT INTO {self._lives} (incarnation, views, tables) VALUES (?, ?, ?)",
             (life.incarnation, life.views, list(life.tables)),
         )
 
     def remove_life(self, incarnation: int) -> None:
         """Forget an incarnation whose tables are gone."""
-        self._session.execute(f"DELETE FROM {self._lives} WHERE incarnation = ?", (incarnation,))
+        self._session.insist(f"DELETE FROM {self._lives} WHERE incarnation = ?", (incarnation,))
 
     def pause(self, name: str, *, paused: bool) -> None:
         """Remember that a view is paused, or that it goes on."""
-        self._session.execute(f"UPDATE {self._name} SET paused = ? WHERE name = ?", (paused, name))
+        self._session.insist(f"UPDATE {self._name} SET paused = ? WHERE name = ?", (paused, name))
 
     def captured(self) -> list[str]:
         """Return the base tables whose `cdc` we switched on, so that uninstalling can switch it off again."""
-        return sorted(row[0] for row in self._session.execute(f"SELECT name FROM {self._captured}"))
+        return sorted(row[0] for row in self._session.insist(f"SELECT name FROM {self._captured}"))
 
     def note_captured(self, table: str) -> None:
         """Remember that we switched `cdc` on for a base table."""
-        self._session.execute(f"INSERT INTO {self._captured} (name) VALUES (?)", (table,))
+        self._session.insist(f"INSERT INTO {self._captured} (name) VALUES (?)", (table,))
 
     def keyspaces_made(self) -> list[str]:
         """Return the keyspaces that we made for published tables; none where an older cvs made them."""
         if not self._has("catalog_keyspaces"):
             return []
-        return sorted(row[0] for row in self._session.execute(f"SELECT name FROM {self._keyspaces}"))
+        return sorted(row[0] for row in self._session.insist(f"SELECT name FROM {self._keyspaces}"))
 
     def note_keyspace(self, name: str) -> None:
         """Remember that we made a keyspace."""
-        self._session.execute(f"INSERT INTO {self._keyspaces} (name) VALUES (?)", (name,))
+        self._session.insist(f"INSERT INTO {self._keyspaces} (name) VALUES (?)", (name,))
 
     def _has(self, table: str) -> bool:
         return table in self._session.driver.cluster.metadata.keyspaces[self._keyspace].tables

@@ -9,6 +9,7 @@ import os
 import re
 import ssl
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,12 +30,16 @@ from cassandra.protocol import ServerError
 from cassandra.query import PreparedStatement, tuple_factory
 
 from cvs.errors import StoreError
+from cvs.model.outcome import OutcomeKind
+from cvs.store.outcomes import UNANSWERED, outcome_of_error
 
 CONNECT_SECONDS_MAX = 20.0
 LOCAL_MARK = " [test-and-sets at LOCAL_SERIAL]"  # in a table's comment; without it they are at SERIAL
 CLOSED_ON_US = (ConnectionShutdown, ConnectionResetError, BrokenPipeError, ProtocolError)
 RECONNECT_SECONDS = 1.0
 """The driver's own policy waits up to ten minutes, and a node that came back would not be asked meanwhile."""
+INSISTING_SECONDS = (1.0, 3.0)
+"""What is waited before something is asked a second and a third time."""
 
 
 class _Opening:
@@ -134,6 +139,17 @@ class CassandraSession:
         if serial:
             bound.consistency_level = self.serial
         return list(self.driver.execute(bound))
+
+    def insist(self, statement: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        """Execute a read, or a write that means the same however often it is asked: after silence, again."""
+        for pause in INSISTING_SECONDS:
+            try:
+                return self.execute(statement, values)
+            except UNANSWERED as silence:
+                if outcome_of_error(silence).kind is not OutcomeKind.UNKNOWN:
+                    raise
+                time.sleep(pause)
+        return self.execute(statement, values)
 
     def define(self, statement: str) -> None:
         """Execute a definition (no values can be bound in it); names in it are checked by who makes it.

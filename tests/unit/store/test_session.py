@@ -5,7 +5,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from cassandra import AuthenticationFailed
+from cassandra import AuthenticationFailed, InvalidRequest, OperationTimedOut, WriteTimeout
 from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionShutdown
 from cassandra.protocol import ServerError
@@ -74,3 +74,34 @@ def test_a_definition_at_which_a_node_fails_is_not_sent_to_another(monkeypatch: 
     with pytest.raises(StoreError, match="Unknown CF 5ea7") as told:
         ours.define("DROP KEYSPACE IF EXISTS a")
     assert (sent, told.value.where) == (["DROP KEYSPACE IF EXISTS a"], "DROP KEYSPACE IF EXISTS a")
+
+
+@pytest.mark.parametrize(
+    ("faults", "asked", "ends_with"),
+    [
+        ([WriteTimeout("busy", write_type=0), OperationTimedOut()], 3, None),
+        ([WriteTimeout("busy", write_type=0)] * 3, 3, WriteTimeout),
+        ([InvalidRequest("no such table")], 1, InvalidRequest),
+    ],
+)
+def test_after_silence_it_is_asked_again_and_after_a_refusal_not(
+    monkeypatch: pytest.MonkeyPatch, faults: list[Exception], asked: int, ends_with: type[Exception] | None
+) -> None:
+    """One write timeout of a busy node ended `cvs apply`, whose statements mean the same sent twice."""
+    sent: list[tuple[str, tuple[object, ...]]] = []
+
+    def execute(_session: object, statement: str, values: tuple[object, ...]) -> list[object]:
+        sent.append((statement, values))
+        if len(sent) <= len(faults):
+            raise faults[len(sent) - 1]
+        return ["row"]
+
+    monkeypatch.setattr(session.CassandraSession, "execute", execute)
+    monkeypatch.setattr(session, "INSISTING_SECONDS", (0.0, 0.0))
+    ours = session.CassandraSession(ClusterAddress(contact_points=("nowhere",)))
+    if ends_with:
+        with pytest.raises(ends_with):
+            ours.insist("INSERT", (1,))
+    else:
+        assert ours.insist("INSERT", (1,)) == ["row"]
+    assert sent == [("INSERT", (1,))] * asked
