@@ -19,6 +19,9 @@ ACCEPTED: dict[str, str] = {
     " -> (a.written, a.local) > (b.written, b.local)": SAME,
     "delta.later_liveness: _liveness_rank(a) >= _liveness_rank(b) -> _liveness_rank(a) > _liveness_rank(b)": SAME,
     "delta.last_write: part.written > latest -> part.written >= latest": SAME,
+    "epoch.Pin: 0 -> 1 (8)": "the same: no epoch is committed in either second",
+    "epoch_run.BaseMove: False -> True": "a default for tests: every epoch says it of every move",
+    "line.Line: 0 -> 1": "the same: nothing is written in the first microsecond there is",
     "machine.Policy: 64 -> 65": "a bound: nothing may rely on the last attempt but one",
     "machine.TestAndSet: False -> True": "tells pytest that the class is no test",
     "rows.RowProgram.propagate: after is not None and stays is not None"
@@ -45,5 +48,7 @@ ACCEPTED: dict[str, str] = {
     "stage_combined.Combined.__init__: len(edges) >= TOGETHER_MIN -> len(edges) > TOGETHER_MIN": SHORTCUT,
     "stage_combined._sorted: 1 -> 2 (2)": "the same: there are no edges beyond the last, whatever their bits",
     "stage_images.module: 1 -> 2": "the same: no epoch begins after either",
+    "stage_state.State.all_or_nothing: count < len(self.changed) -> count <= len(self.changed)": SHORTCUT,
+    "stored.absorb: 1 -> 2": "the same: no epoch is of either number",
     "stage_combined.Combined.passing: left & having -> left | having": SHORTCUT,
 }

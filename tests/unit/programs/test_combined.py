@@ -84,3 +84,18 @@ def test_a_thousand_bounds_of_one_expression_compute_it_once() -> None:
     passed = combined.passing(Watched(n=2))
     assert passed == 0b111
     assert asked == ["n"]
+
+
+@pytest.mark.parametrize(
+    ("wheres", "passed"),
+    [
+        ([Call(">=", (Column("n"), Literal(bound))) for bound in range(TOGETHER_MIN)], [0, 1]),
+        ([Call("is_not_null", (Column(column),)) for column in COLUMNS[:TOGETHER_MIN]], [0, 2]),
+    ],
+    ids=["comparisons alone", "none of them a comparison"],
+)
+def test_conditions_of_one_kind_select_by_themselves(wheres: list[Expression], passed: list[int]) -> None:
+    shown = (Named(name="n", expression=Column("n")),)
+    edges = [Edge(source="b", columns=shown, where=where) for where in wheres]
+    changes = Bag([((1, None, "a", None, True), 1)])
+    assert [number for number, *_ in Combined(edges, COLUMNS).carry(changes)] == passed

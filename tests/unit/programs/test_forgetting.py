@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cvs.programs.delta import (
+    CONFIRMED,
     FARTHEST,
     NEVER,
     NO_PARTITION,
@@ -36,7 +37,7 @@ from cvs.programs.epoch_run import BaseReader, delta_step
 from cvs.programs.stage_bucket import drive
 from cvs.programs.stage_delta import SLOTS_KEPT, DropBucket, PartitionChanges, drops_between
 from cvs.programs.stage_memory import MemoryDoor
-from cvs.programs.stored import absorb
+from cvs.programs.stored import StoredPartition, StoredRow, absorb
 from tests.unit.programs.test_delta import IMAGES
 
 SECOND = 1_000_000
@@ -297,8 +298,15 @@ def test_what_is_forgotten_ended_and_was_written_before() -> None:
     assert forget(dated_later, 10) is dated_later, "a writer's clock may be ahead: the later of both counts"
     assert last_end(dated_later) == 10
     assert (last_end(image), last_end(NOTHING), last_end(RowImage(Liveness(SECOND)))) == (9, 0, 0)
+    assert last_end(RowImage(Liveness(SECOND, 5, 9))) == 9
+    confirmed = RowImage(Liveness(CONFIRMED, 5, 9))
+    assert forget(confirmed, 10) is confirmed, "what a scan saw is asked again when its time is over"
     listed = RowImage(cells=(("m", SNAPSHOT, early), ("m", b".k", ended)))
     assert forget(listed, 10) is listed, "what was written to a list since it was read puts it in doubt"
+    beside = RowImage(None, Deletion(SECOND, 9), (("m", SNAPSHOT, early),))
+    assert forget(beside, 10) == RowImage(cells=beside.cells), (
+        "what puts no list in doubt is forgotten beside one"
+    )
     ranged = RangeDeletion(b"1", True, b"2", True, Deletion(SECOND, 9))
     whole = PartitionImage(Deletion(SECOND, 9), (ranged,), RowImage(cells=cells(ended)))
     assert (forget_partition(whole, 9), forget_partition(whole, 10)) == (whole, NO_PARTITION)
@@ -306,7 +314,12 @@ def test_what_is_forgotten_ended_and_was_written_before() -> None:
 
 def test_what_is_dated_later_than_any_clock_is_kept_for_good() -> None:
     """A note of its end would have no bucket."""
-    for written, noted in (((FARTHEST - 1) * SECOND - 1, [(FARTHEST - 1, b"r")]), (FARTHEST * SECOND, [])):
+    some = [(FARTHEST - 1, b"r")]
+    for written, noted in (
+        ((FARTHEST - 1) * SECOND - 1, some),
+        ((FARTHEST - 1) * SECOND, []),
+        (FARTHEST * SECOND, []),
+    ):
         gone = RowImage(deletion=Deletion(written, 5))
         done = absorb(1, 5, header=None, rows={}, row_changes={b"r": [gone]}, keep=1)
         assert [(at - 1, row) for at, row in done.expiries] == noted
@@ -334,3 +347,52 @@ def test_an_epoch_is_settled_hours_after_it_was_committed() -> None:
     assert (soon.settled, soon.settling) == (0, (4, 1_000_000))
     then = settled(Pin(epoch=10, settling=first.settling), 1_000_000 + 3 * 3600)
     assert (then.settled, then.settling) == (4, (9, 1_000_000 + 3 * 3600))
+
+
+@pytest.mark.parametrize(("keeps", "noted"), [({}, False), ({"other": 5}, False), ({"t": 5}, True)])
+def test_a_table_that_is_not_named_remembers_for_good(keeps: dict[str, int], noted: bool) -> None:
+    door = MemoryDoor()
+    gone = {PARTITION: PartitionChanges(rows={b"1": [RowImage(deletion=Deletion(SECOND, 1))]})}
+    drive(delta_step(BASE, Pin(epoch=1, clock=1, keeps=keeps), gone), door)
+    assert any(bucket < 0 for _, bucket in door.images) == noted
+
+
+@pytest.mark.parametrize(("header_epoch", "gone"), [(3, True), (4, False)])
+def test_a_partitions_empty_record_goes_when_the_epoch_that_put_it_is_settled(
+    header_epoch: int, gone: bool
+) -> None:
+    stood = StoredPartition(header_epoch, NO_PARTITION)
+    done = absorb(9, 5, header=stood, rows={}, row_changes={}, settled=3)
+    assert done.dropped == ([()] if gone else [])
+
+
+def test_nothing_goes_while_no_epoch_is_known_to_be_settled() -> None:
+    stood, empty = StoredPartition(1, NO_PARTITION), StoredRow(1, NOTHING, None, None)
+    assert absorb(9, 5, header=stood, rows={b"r": empty}, row_changes={}).dropped == []
+
+
+def test_a_partitions_record_is_noted_where_it_was_looked_at() -> None:
+    """That is when its own note is due; a table without clustering columns has its one row under the same name."""
+    stood, live = StoredPartition(1, NO_PARTITION), RowImage(Liveness(SECOND))
+
+    def noted(header: StoredPartition | None, clustering: bytes) -> list[tuple[int, bytes]]:
+        how: dict[str, Any] = {"keep": 7, "row_changes": {clustering: [live]}, "rows": {}}
+        return absorb(9, 5, header=header, **how).expiries
+
+    assert noted(stood, b"") == [(13, b"")]
+    assert noted(stood, b"r") == noted(None, b"") == noted(None, b"r") == []
+
+
+def test_a_row_that_goes_is_not_looked_at_again_when_the_statics_beside_it_expire() -> None:
+    statics = RowImage(None, None, (("s", b"", Cell(6 * SECOND, b"x", 4, 10)),))
+    stood = {b"r": StoredRow(1, NOTHING, None, None)}
+    done = absorb(
+        9,
+        6,
+        header=None,
+        rows=stood,
+        header_changes=[PartitionImage(statics=statics)],
+        row_changes={},
+        settled=3,
+    )
+    assert (done.dropped, done.expiries) == ([(b"r",)], [])

@@ -1,10 +1,13 @@
 """Which part of a change an epoch on the write-time line takes, and what is noted of what comes out of its order."""
 
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cvs.model.signature import Signature
+from cvs.model.views import BaseTable
 from cvs.programs.delta import (
     ASSUMED,
     NO_PARTITION,
@@ -19,7 +22,8 @@ from cvs.programs.delta import (
     merge_partition,
     no_ranges,
 )
-from cvs.programs.epoch import Pin
+from cvs.programs.epoch import PINNED, Control, Pin
+from cvs.programs.epoch_run import BaseReader, without_claim
 from cvs.programs.line import Line, admit, part_of, part_of_partition, times
 from cvs.programs.stage_bucket import drive
 from cvs.programs.stage_delta import DeltaInput, PartitionChanges, run_delta, untimely_rows
@@ -220,3 +224,43 @@ def test_what_another_incarnation_may_have_shown() -> None:
     assert Pin(epoch=1, until={"n": 8}, line=Line(upto=20, held={"n": 7})).has_all(absorbed)
     assert waiting.has_all(Pin(epoch=1, until={"n": 7}, line=Line(upto=20)))
     assert not waiting.has_all(Pin(epoch=1, until={"n": 7}, line=Line(upto=21)))
+    assert not Pin(epoch=1).has_all(Pin(epoch=1, until={"n": 1})), (
+        "of a stream it does not know it has nothing"
+    )
+
+
+@pytest.mark.parametrize(
+    ("chunk", "line", "positions"),
+    [
+        (PINNED, None, {"n": 3}),  # what is pinned may not be there yet
+        (0, None, {"n": 7}),
+        (PINNED, Line(upto=20, held={"n": 1}), {"n": 1}),  # what waits was pinned to be read again
+        (0, Line(upto=20, held={"n": 5}), {"n": 5}),
+    ],
+)
+def test_below_which_positions_everything_is_committed(
+    chunk: int, line: Line | None, positions: dict[str, int]
+) -> None:
+    pin = Pin(epoch=2, since={"n": 3}, until={"n": 7}, line=line)
+    control = Control(signature=Signature(incarnation=1, version=1, chunk=chunk, last=True), pin=pin)
+    assert control.committed_positions == positions
+
+
+def test_rows_without_a_claim_are_told_by_their_keys() -> None:
+    """Of one whose key cannot be read nothing is told."""
+
+    def decode(partition: bytes, clustering: bytes, _visible: Any) -> tuple[Any, ...]:
+        if partition == b"bad":
+            raise ValueError("no such date")
+        return (None, partition.decode(), clustering.decode())
+
+    door = MemoryDoor()
+    for partition in (b"bad", b"p"):
+        change = [row(("a", 5))]
+        late = {partition: PartitionChanges(rows={b"c": change}, untimely=Untimely(rows={b"c": change}))}
+        drive(run_delta(late, table="d", bucket=0, epoch=3, clock=1, headers=False), door)
+    base = BaseReader(name="k.t", delta="d", buckets=1, decode=decode)
+    columns = (("v", "text"), ("p", "text"), ("c", "text"))
+    table = BaseTable(name="k.t", columns=columns, partition_key=("p",), clustering_key=("c",))
+    program: Any = SimpleNamespace(bases=(base,), plan=SimpleNamespace(bases=(table,)))
+    assert drive(without_claim(program), door) == {"k.t": [("p", "c")]}

@@ -335,6 +335,25 @@ def test_what_came_between_of_the_same_epoch_is_read_at_serial_and_whole() -> No
     assert door.sets == []
 
 
+def test_prefixes_that_were_asked_for_are_read_again_together() -> None:
+    """The second read, of all that is known to be wanted, leaves nothing to ask for."""
+
+    def counting(state: State) -> dict[str, Bag]:
+        state.want(prefixes=[b"a"])
+        state.want(prefixes=[b"b"])
+        return {"found": Bag([((len(state.under(b"a")), len(state.under(b"b"))), 1)])}
+
+    def another(door: Listed) -> None:
+        copy = Recorded()
+        copy.signatures, copy.rows = door.signatures, door.rows
+        run(copy, 2, {b"a2": b"1"})
+
+    door = Listed(another, after=1)
+    machine = run_bucket(counting, table="s", bucket=4, incarnation=INCARNATION, epoch=3)
+    assert [row for row, _ in drive(machine, door)["found"]] == [(2, 1)]
+    assert [it.prefixes for it in door.reads] == [(b"a",), (b"b",), (b"a", b"b")]
+
+
 def state(rows: dict[bytes, bytes], keys: set[bytes], prefixes: set[bytes], **more: Any) -> State:
     return State(rows=rows, keys=keys, prefixes=prefixes, **more)
 

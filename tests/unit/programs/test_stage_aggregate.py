@@ -278,3 +278,22 @@ def test_it_says_where_the_rows_of_a_group_are() -> None:
     assert compute.place({"g": "a"}) == Place(key=name, prefixes=(framed(b"0", b"g") + framed(name),))
     assert compute.place({"g": "a", "n": 3}) == compute.place({"g": "a"})
     assert compute.place({"n": 3}) is None
+
+
+def test_a_nan_that_leaves_goes_alone_and_goes() -> None:
+    """NaN is the greatest number, and equal to itself, in SQL as it is not in Python."""
+    most = AggregateColumn(name="most", function=F.MAX, argument=Y)
+    made = AggregateStage(name="s", inputs=(), group=(), aggregates=(most,), output=(("most", "double"),))
+    compute, door = AggregateCompute(made, number=0, columns=COLUMNS), MemoryDoor()
+
+    def moved(epoch: int, *changes: tuple[Row, int]) -> list[tuple[str, int]]:
+        def work(state: State) -> dict[str, Bag]:
+            with state.all_or_nothing():
+                return {"s": compute(state, Bag(changes), always=epoch == 1)}
+
+        machine = run_bucket(work, table="t", bucket=0, incarnation=1, epoch=epoch)
+        return sorted((str(row[0]), count) for row, count in drive(machine, door)["s"])
+
+    nan = (0, float("nan"))
+    assert moved(1, (nan, 1), ((0, 1.0), 1)) == [("nan", 1)]
+    assert moved(2, (nan, -1)) == [("1.0", 1), ("nan", -1)]

@@ -1,5 +1,6 @@
 """A zone: which buckets rows go to, what its stages ask for together and pass on, where a row of theirs is."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from cvs.model.stages import (
     Zone,
 )
 from cvs.model.views import AggregateColumn, AggregateFunction, BaseTable, Named, OrderBy
+from cvs.programs.epoch_run import zone_levels
 from cvs.programs.stage_bag import Bag
 from cvs.programs.stage_codec import bucket_of, framed, pack_key
 from cvs.programs.stage_state import NeedsError, State
@@ -295,3 +297,14 @@ def test_a_join_says_by_its_left_key_where_its_rows_are_if_they_come_from_left_r
     assert where((join(kind), grouped), b=2) == (bucket(2) if by_left else None)
     assert where((join(kind), grouped), c=2) == (bucket(2) if by_right else None)
     assert where((join(kind, replicated=True), grouped), b=2, c=2) is None
+
+
+def test_zones_run_side_by_side_unless_one_needs_what_another_makes() -> None:
+    def zone(name: str, *sources: str) -> Any:
+        return SimpleNamespace(
+            name=name, sources=sources, zone=SimpleNamespace(stages=[SimpleNamespace(name=name)])
+        )
+
+    zones = [zone("a", "r"), zone("b", "a", "r"), zone("c", "s"), zone("d", "b", "c"), zone("e", "c")]
+    levels = [[it.name for it in level] for level in zone_levels(zones)]
+    assert levels == [["a", "c"], ["b", "e"], ["d"]]
