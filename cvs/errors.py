@@ -74,6 +74,12 @@ class HistoryError(CvsError):
 
     exit_code = ExitCode.BAD_INPUT
 
+    @classmethod
+    def unreadable(cls, reason: str | None, *, where: str) -> "HistoryError":
+        """Say why the system does not let a file be read."""
+        next_step = "name the files of a history, or the folder of a run"
+        return cls(f"cannot be read: {reason}", where=where, next_step=next_step)
+
 
 class AssumptionError(CvsError):
     """A run does not meet what the judge must be able to assume."""

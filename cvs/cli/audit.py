@@ -12,7 +12,7 @@ from cvs.errors import ExitCode, SpecificationError
 from cvs.report.audit import BUDGET, audit, require_levels
 from cvs.report.summary import Document, difference, summarize
 from cvs.report.text import screen
-from cvs.sidecar.recordings import LAST, is_recording, judged_recording, note_levels
+from cvs.stream.recording import LAST, is_recording
 
 
 @click.command(
@@ -127,6 +127,9 @@ def _recording(
     runs: tuple[Path, ...], options: dict[str, Any], *, settings_file: str | None, engine: str, last: int
 ) -> Document:
     """Judge what a sidecar recorded, by the base time-line that it absorbed: it knows no other."""
+    # because a history of files needs no cluster, whose parts take as long to load as all others
+    from cvs.sidecar.recordings import judged_recording, note_levels
+
     if engine == "spark" or options["reference"] not in ("writers", "absorbed"):
         raise SpecificationError(
             "a recording is judged here, by the base time-line that its pipeline absorbed",

@@ -18,8 +18,7 @@ from cvs.history.events import BaseUpdateCalled, RunStarted
 from cvs.history.redact import redacted
 from cvs.model.cql_type import parse_type
 from cvs.model.definitions import definition_to_json
-from cvs.sidecar.recordings import history_of_recording, is_recording
-from cvs.suite.user_views import user_views
+from cvs.stream.recording import is_recording
 
 PARQUET_MAGIC = b"PAR1"
 COMPLAINTS_MAX = 10_000
@@ -65,6 +64,8 @@ def command(
 ) -> None:
     """Read, check, change, write."""
     if is_recording(runs):
+        from cvs.sidecar.recordings import history_of_recording  # as in `audit`
+
         files = [runs[0]]
         contents = [codec.history_bytes(history_of_recording(read_settings(settings_file), runs).events)]
     else:
@@ -92,6 +93,8 @@ def command(
 
 def _defined(history: validate.Checked, views_file: Path) -> validate.Checked:
     """Give a history what its views and tables are; it is checked again by that."""
+    from cvs.suite.user_views import user_views  # because few histories need it, and it loads the planner
+
     said = user_views(text_of(views_file))
     views = {view.name: definition_to_json(view.definition) for view in said.views}
     tables = tuple(map(definition_to_json, said.tables.values()))
@@ -163,7 +166,7 @@ def _read(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as refusal:
-        raise HistoryError(f"cannot be read: {refusal.strerror}", where=str(file)) from refusal
+        raise HistoryError.unreadable(refusal.strerror, where=str(file)) from refusal
 
 
 def _checked(file: Path, data: bytes) -> validate.Checked:

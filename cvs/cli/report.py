@@ -11,7 +11,7 @@ from cvs.errors import ExitCode
 from cvs.report.audit import BUDGET, audit
 from cvs.report.page import run_page
 from cvs.report.registers import Registers, registers_page
-from cvs.sidecar.recordings import LAST, is_recording, judged_recording
+from cvs.stream.recording import LAST, is_recording
 
 
 @click.command(
@@ -48,6 +48,8 @@ def command(
     """Judge and write the page."""
     judgement: Judgement | Registers
     if is_recording(runs):
+        from cvs.sidecar.recordings import judged_recording  # as in `audit`
+
         settings = read_settings(settings_file)
         document, judgement, _ = judged_recording(settings, runs, last=LAST, budget=budget)
     else:

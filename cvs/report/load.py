@@ -78,7 +78,7 @@ class Source:
             with Path(self.file).open("rb") if self.stays else io.BytesIO(self.data) as opened:
                 yield from blocks_of(opened, self.described["bytes"] if self.stays else len(self.data))
         except OSError as refusal:
-            raise HistoryError(f"cannot be read: {refusal.strerror}", where=self.file) from None
+            raise HistoryError.unreadable(refusal.strerror, where=self.file) from None
 
     def content(self) -> bytes:
         """Return all of its lines."""
@@ -259,7 +259,7 @@ def _read(file: Path) -> tuple[bytes, str, int]:
             raw = first + opened.read()
             return raw, digest(raw), len(raw)
     except OSError as refusal:
-        raise HistoryError(f"cannot be read: {refusal.strerror}", where=str(file)) from None
+        raise HistoryError.unreadable(refusal.strerror, where=str(file)) from None
 
 
 def _text(source: Source) -> str:

@@ -6,29 +6,13 @@ from typing import Any
 
 from cvs.capture.opening import filled_by_others
 from cvs.checker.classify import Judgement
-from cvs.errors import HistoryError
 from cvs.report.audit import audit_events
 from cvs.report.summary import Document
 from cvs.sidecar.settings import Settings
 from cvs.sidecar.views import opened_views
 from cvs.stream.quarantine import quarantined
-from cvs.stream.recorded import Recorded, recorded, recording_files
-
-LAST = 1000
-"""Base changes of a recording that are judged unless more are asked for: seconds, not hours."""
-
-
-def is_recording(paths: Iterable[Path]) -> bool:
-    """Say whether paths are folders into which pipelines recorded; mixed with other histories they are refused."""
-    found = {path: path.is_dir() and bool(recording_files(path)) for path in paths}
-    if any(found.values()) and not all(found.values()):
-        other = next(path for path, it in found.items() if not it)
-        raise HistoryError(
-            "recordings of a sidecar are judged by themselves",
-            where=str(other),
-            next_step="name only the folders of [recording]",
-        )
-    return any(found.values())
+from cvs.stream.recorded import Recorded, recorded
+from cvs.stream.recording import recording_files
 
 
 def history_of_recording(settings: Settings, folders: Iterable[Path], *, last: int = 0) -> Recorded:

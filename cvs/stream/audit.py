@@ -243,7 +243,7 @@ def _files(path: Path) -> list[Path]:
             p for p in path.rglob("*") if p.is_file() and (".ndjson" in p.name or p.suffix == ".parquet")
         )
     if not path.exists():
-        raise HistoryError("cannot be read: no such file", where=str(path))
+        raise HistoryError.unreadable("no such file", where=str(path))
     return [path]
 
 

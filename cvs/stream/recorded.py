@@ -47,11 +47,6 @@ class Recorded:
     ] = ()  # views that stood still at the end: what they show is no view of what was absorbed
 
 
-def recording_files(folder: Path) -> list[Path]:
-    """Return the files of a recording; none: the folder is none."""
-    return sorted(folder.glob("epochs-*.log"))
-
-
 def recorded(
     session: CassandraSession,
     logs: Iterable[Path],

@@ -12,10 +12,11 @@ Frames of MessagePack: length (4 bytes), then the record; a torn last frame is w
 import os
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import FileIO
 from pathlib import Path
 
+from cvs.errors import HistoryError
 from cvs.programs.epoch import LIVE, PUBLISHING, Control
 from cvs.programs.epoch_run import EpochResult
 from cvs.programs.stage_codec import Values, pack, unpack
@@ -23,6 +24,9 @@ from cvs.programs.stage_codec import Values, pack, unpack
 _SIZE = struct.Struct(">I")
 FILE_BYTES = 16 << 20
 """How large a file gets before the next begins: the unit in which old records go."""
+
+LAST = 1000
+"""Base changes of a recording that are judged unless more are asked for: seconds, not hours."""
 
 RUNNING, RAN, BUILT, UNJUDGED, COMMITTED = "running", "ran", "built", "unjudged", "committed"
 
@@ -80,7 +84,7 @@ class EpochLog:
         return path.open("ab", buffering=0)
 
     def _forget(self) -> None:
-        *old, _current = sorted(self._folder.glob("epochs-*.log"))
+        *old, _current = recording_files(self._folder)
         sizes = [path.stat().st_size for path in old]
         for path, size in zip(old, sizes.copy(), strict=True):
             if not self._keep_bytes or sum(sizes) <= self._keep_bytes - self._file_bytes:
@@ -91,6 +95,24 @@ class EpochLog:
     def _write(self, *parts: object) -> None:
         body = pack((self._clock(), *parts))
         self._written += self._file.write(_SIZE.pack(len(body)) + body)
+
+
+def recording_files(folder: Path) -> list[Path]:
+    """Return the files of a recording, oldest first; none: the folder is none."""
+    return sorted(folder.glob("epochs-*.log"))
+
+
+def is_recording(paths: Iterable[Path]) -> bool:
+    """Say whether paths are folders into which pipelines recorded; mixed with other histories they are refused."""
+    found = {path: path.is_dir() and bool(recording_files(path)) for path in paths}
+    if any(found.values()) and not all(found.values()):
+        other = next(path for path, it in found.items() if not it)
+        raise HistoryError(
+            "recordings of a sidecar are judged by themselves",
+            where=str(other),
+            next_step="name only the folders of [recording]",
+        )
+    return any(found.values())
 
 
 def read_log(path: Path) -> Iterator[Values]:
