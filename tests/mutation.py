@@ -36,6 +36,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
+from cvs.embedded.processes import end_with_owner
 from tests.mutants import Mutant, mutants
 from tests.mutants_accepted import ACCEPTED
 
@@ -281,6 +282,7 @@ def forked(work: Callable[[Callable[[str], None]], None]) -> list[str]:
     child = os.fork()
     if not child:
         os.close(reading)
+        end_with_owner()
         try:
             work(lambda line: (os.write(writing, f"{line}\n".encode()), None)[1])
         except BaseException:  # noqa: BLE001 -- because a mutant may break anything, the test runner included
