@@ -248,10 +248,11 @@ def _written(shape: ViewClass, plan: Contention, path: Path) -> list[list[Entry]
     random = Random(plan.seed)  # noqa: S311 -- because chance is replayed, not secret
     program = shape.variant(plan.program).program
     recorder = FileRecorder(path)
-    view = {**definition_to_json(shape.definition), "name": program.view}
+    said = shape.recorded_definition
+    views = () if said is None else ({**definition_to_json(said), "name": program.view},)
     tables = tuple(definition_to_json(table) for table in shape.tables.values())
     recorder.record(
-        RunStarted(process="writer", time=time.monotonic_ns(), run=RUN, views=(view,), tables=tables)
+        RunStarted(process="writer", time=time.monotonic_ns(), run=RUN, views=views, tables=tables)
     )
     recorder.record(Checkpoint(process="writer", time=time.monotonic_ns(), base=(), views=()))
     rows: dict[tuple[str, Key], Row | None] = {}
