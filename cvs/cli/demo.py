@@ -70,6 +70,7 @@ def _judged(screen: Console, stage: Stage, views: str) -> bool:
     history = write_history(stage, views)
     columns = ("view", "converged", "strong, each record", "refuted", "strong, whole view in snapshots")
     table = Table(*columns, title=f"the judge on {history.name}")
+    table.columns[0].no_wrap = True  # because in 80 columns headings may be broken, names may not
     events = [event_of(line) for line in history.read_bytes().splitlines()]
     judgement = judge_events(events)
     proved = True
