@@ -302,7 +302,7 @@ class Base:
 def _steady(node: exp.Expression) -> exp.Expression:
     """Round what DuckDB adds up in floats: the last digit depends on the order of rows, and groups by it differ."""
     floats = isinstance(node, exp.Variance | exp.Stddev)
-    return exp.Round(this=node, decimals=exp.Literal.number(12)) if floats else node
+    return exp.Round(this=node, decimals=exp.Literal.number(14)) if floats else node
 
 
 @cache
