@@ -15,6 +15,7 @@ from cvs.history.codec import event_of
 from cvs.history.events import (
     Absorbed,
     BaseUpdateCalled,
+    RunStarted,
     TestAndSetCalled,
     TestAndSetReturned,
     ViewReadCalled,
@@ -46,6 +47,8 @@ def run_of(folder: Path) -> Run:
             if not line.endswith(b"\n"):
                 continue  # torn by a kill
             match event_of(line):
+                case RunStarted(views=views):
+                    assert not views, "a view that is named is judged as one of single rows"
                 case BaseUpdateCalled(table=table, key=key, row=row):
                     run.lines.setdefault((table, key), [None]).append(row)
                 case TestAndSetCalled() | ViewReadCalled() as call:

@@ -119,3 +119,23 @@ def test_a_file_of_bytes_is_refused_where_text_is_wanted(
     file.write_bytes(bytes(range(128, 256)) + b"\n")
     assert run([word.format(file) for word in words]) in (ExitCode.USAGE, ExitCode.BAD_INPUT)
     assert str(file) in capsys.readouterr().err
+
+
+def test_a_history_of_files_is_judged_without_loading_what_a_cluster_needs() -> None:
+    """It took as long as everything else together, before anything was read."""
+    asked = "import sys, cvs.cli.audit, cvs.cli.report, cvs.cli.convert; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout
+    assert not {"cassandra", "confluent_kafka", "pyspark", "cvs.plan.maintenance"} & set(loaded.split())
+
+
+@pytest.mark.parametrize("command", ["audit", "report", "convert"])
+def test_of_a_file_that_cannot_be_read_it_is_said_what_may_be_named(command: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "cvs", command, str(tmp_path / "nothing")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 4
+    assert "No such file" in done.stderr
+    assert "name the files of a history, or the folder of a run" in done.stderr
