@@ -232,25 +232,29 @@ def order_in_memory(tables: dict[str, list[tuple]]) -> Iterator[dict]:
 def ordered(tables: dict[str, list[tuple]], place: OnNode | InMemory) -> Iterator[dict]:
     """Compare estimated and measured order within each group; ties within 10 percent are left out."""
     tables, end = small(tables, 300), time.monotonic() + ORDER_SECONDS
-    agree = against = 0
+    told = {"shipped": Weights(), "of this run": place.weights}
+    agree, against = Counter[str](), Counter[str]()
     yield {"weights": asdict(place.weights)}
     for group, (shape, count, choices) in ALTERNATIVES.items():
         if time.monotonic() > end:
             yield {"group": group, "left_out": f"the bench took more than {ORDER_SECONDS} s"}
             continue
         queries = [v for v in parse_views(QUERIES, TABLES) if v.name == f"tpch.{shape}"]
-        found = measured_group(views_of(shape, count) if count else queries, choices, tables, place)
-        for name, (told, seen) in found.items():
-            yield {"group": group, "plan": name, "predicted_ms": told, "measured_ms": seen}
-        for (p, m), (q, n) in combinations(found.values(), 2):
+        found = measured_group(views_of(shape, count) if count else queries, choices, tables, place, told)
+        for name, (predicted, seen) in found.items():
+            yield {"group": group, "plan": name, "predicted_ms": predicted, "measured_ms": seen}
+        for (one, m), (other, n) in combinations(found.values(), 2):
             if max(m, n) >= 1.1 * min(m, n):
-                agree += (p < q) == (m < n)
-                against += (p < q) != (m < n)
-    yield {"pairs": agree + against, "kendall_tau": (agree - against) / max(1, agree + against)}
+                for by in told:
+                    (agree if (one[by] < other[by]) == (m < n) else against)[by] += 1
+    taus = {by: (agree[by] - against[by]) / max(1, agree[by] + against[by]) for by in told}
+    yield {"pairs": (agree + against)["shipped"], "kendall_tau": taus}
 
 
-def measured_group(views, choices, tables, place: OnNode | InMemory) -> dict[str, tuple[float, float]]:
-    """Return CPU milliseconds a base update, without DELTA, by plan: estimated, and measured.
+def measured_group(
+    views, choices, tables, place: OnNode | InMemory, weights: Mapping[str, Weights]
+) -> dict[str, tuple[dict[str, float], float]]:
+    """Return CPU milliseconds a base update, without DELTA, by plan: estimated by several weights, and measured.
 
     All plans are loaded first and take their epochs in turn, so that a noisy moment hits all; the least counts.
     """
@@ -273,10 +277,16 @@ def measured_group(views, choices, tables, place: OnNode | InMemory) -> dict[str
             spent[name].append(place.cpu() - before)
     place.clear()
     known = statistics_of(tables, updates)
-    costs = {name: plan_cost(plan, known, place.weights) for name, plan in plans.items()}
+    costs = {
+        name: {by: plan_cost(plan, known, told) for by, told in weights.items()}
+        for name, plan in plans.items()
+    }
     return {
-        name: (cost.total_ms - cost.delta_ms, min(spent[name]) * 1000 / sum(updates.values()))
-        for name, cost in costs.items()
+        name: (
+            {by: round(cost.total_ms - cost.delta_ms, 4) for by, cost in own.items()},
+            min(spent[name]) * 1000 / sum(updates.values()),
+        )
+        for name, own in costs.items()
     }
 
 

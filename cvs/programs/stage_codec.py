@@ -28,6 +28,7 @@ _PLAIN_OR_INT = _PLAIN | {int}
 _SAME_FOR_SQL = frozenset({type(None), bool, int, str, bytes})
 _SMALL = 2**63
 _encode = msgspec.msgpack.Encoder().encode
+_extension = msgspec.msgpack.Ext
 _length = struct.Struct(">I").pack
 
 
@@ -90,10 +91,6 @@ def _sorted(values: Iterable[Value]) -> bytes:
     return pack([v for _, v in sorted(((pack((v,)), v) for v in values), key=lambda pair: pair[0])])
 
 
-def _extension(code: int, data: bytes) -> msgspec.msgpack.Ext:
-    return msgspec.msgpack.Ext(code, data)
-
-
 def _hook(code: int, data: memoryview) -> Value:
     return _DECODERS[code](bytes(data))
 
@@ -113,6 +110,8 @@ def pack(values: Iterable[Value]) -> bytes:
         [
             value
             if (kind := type(value)) in _PLAIN or (kind is int and -_SMALL <= value < _SMALL)
+            else _extension(1, str(value).encode())  # most of what is wrapped
+            if kind is Decimal
             else _wrap(value)
             for value in values
         ]

@@ -36,7 +36,7 @@ class JoinCompute:
         self.prefixes = (framed(b"%d" % number, b"l"), framed(b"%d" % number, b"r"))
         left = tuple(c.name for c in stage.left[0].columns)
         right = tuple(c.name for c in stage.right[0].columns)
-        self._key = (
+        self.join_key = (  # of each side (0 left, 1 right), the values a row joins on
             picking([left.index(n) for n in stage.left_key]),
             picking([right.index(n) for n in stage.right_key]),
         )
@@ -45,10 +45,6 @@ class JoinCompute:
         both = {name: i for i, name in enumerate(left + right)}
         self._output = picking([both[name] for name, _ in stage.output])
         self._kept = KeptBags()
-
-    def join_key(self, side: int, row: Values) -> Values:
-        """Return the values a row of a side (0 left, 1 right) joins on."""
-        return self._key[side](row)
 
     def __call__(self, state: State, changes: tuple[Bag, Bag]) -> Bag:
         """Carry changes of both sides into the state and return the change of the join."""
@@ -65,8 +61,9 @@ class JoinCompute:
     def _touched(self, changes: tuple[Bag, Bag]) -> dict[bytes, "_Touched"]:
         touched: dict[bytes, _Touched] = {}
         for side, bag in enumerate(changes):
+            join_key = self.join_key[side]
             for packed, (row, count) in bag.named():
-                values = self.join_key(side, row)
+                values = join_key(row)
                 name = pack_key(values)
                 it = touched.get(name)
                 if it is None:
@@ -90,10 +87,10 @@ class JoinCompute:
         for side, prefix in enumerate(self.prefixes):
             for packed, count in rows_under(state, prefix):
                 row = unpack(packed)
-                groups.setdefault(pack_key(self.join_key(side, row)), ([], []))[side].append((row, count))
+                groups.setdefault(pack_key(self.join_key[side](row)), ([], []))[side].append((row, count))
         out = Bag()
         for left, right in groups.values():
-            known = not any(v is None for v in self.join_key(0 if left else 1, (left or right)[0][0]))
+            known = not any(v is None for v in self.join_key[0 if left else 1]((left or right)[0][0]))
             self._join(left, right, known, 1, out)
         return out
 

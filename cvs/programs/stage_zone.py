@@ -3,7 +3,7 @@
 Both sides of a join, and all stages of a zone, meet in one bucket and leave in one test-and-set (H6).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from cvs.errors import SpecificationError
@@ -21,9 +21,9 @@ from cvs.model.stages import (
 )
 from cvs.programs.stage_aggregate import AggregateCompute
 from cvs.programs.stage_bag import Bag, Changes
-from cvs.programs.stage_codec import Value, Values, bucket_of, pack_key
+from cvs.programs.stage_codec import Value, Values, bucket_of, pack_key, picking
 from cvs.programs.stage_combined import Combined
-from cvs.programs.stage_edges import columns_of_sources
+from cvs.programs.stage_edges import columns_of_sources, same
 from cvs.programs.stage_join import JoinCompute
 from cvs.programs.stage_sets import CountedCompute, TopKCompute
 from cvs.programs.stage_state import NeedsError, State
@@ -53,6 +53,11 @@ class ZoneCompute:
         self._columns = columns_of_sources(plan)
         own = {stage.name for stage in zone.stages}
         self._computes = [_compute(stage, i) for i, stage in enumerate(zone.stages)]
+        self._buckets_of = {
+            (number, side): self._bucketing(number, side)
+            for number, stage in enumerate(zone.stages)
+            for side in range(len(ports(stage)))
+        }
         found: dict[str, list[tuple[Edge, tuple[int, int]]]] = {}
         for number, stage in enumerate(zone.stages):
             for side, edges in enumerate(ports(stage)):
@@ -92,7 +97,7 @@ class ZoneCompute:
             for way, row, count, name in ways.combined.carry(bag):
                 place, at = ways.places[way], (ways.routings[way], name)
                 if at not in known:
-                    known[at] = self._buckets(place, row)
+                    known[at] = self._buckets_of[place](row)
                 for bucket in known[at]:
                     entered = routed.setdefault(bucket, {})
                     if place not in entered:
@@ -115,19 +120,20 @@ class ZoneCompute:
             return tuple(compute.places)
         return (number, side) if isinstance(stage, JoinStage) else type(stage)
 
-    def _buckets(self, place: tuple[int, int], row: Values) -> Iterable[int]:
-        compute, stage = self._computes[place[0]], self.zone.stages[place[0]]
-        buckets = self.zone.buckets
-        if isinstance(stage, JoinStage):
-            assert isinstance(compute, JoinCompute)
-            if not stage.replicated:
-                return (bucket_of(pack_key(compute.join_key(place[1], row)), buckets),)
-            return range(buckets) if place[1] == 1 else (bucket_of(pack_key(row), buckets),)
+    def _bucketing(self, number: int, side: int) -> Callable[[Values], Iterable[int]]:
+        """Return what gives the buckets of a row that enters a stage: resolved once, asked for every row."""
+        compute, stage, buckets = self._computes[number], self.zone.stages[number], self.zone.buckets
+        key: Callable[[Values], Values] = same
         if isinstance(compute, AggregateCompute):
-            return (bucket_of(pack_key(compute.group_of(row)), buckets),)
-        if isinstance(stage, TopKStage):
-            return (bucket_of(pack_key(()), buckets),)
-        return (bucket_of(pack_key(row), buckets),)
+            key = compute.group_of
+        elif isinstance(stage, TopKStage):
+            key = picking(())
+        elif isinstance(stage, JoinStage) and stage.replicated and side == 1:
+            everywhere = range(buckets)
+            return lambda _row: everywhere
+        elif isinstance(compute, JoinCompute) and isinstance(stage, JoinStage) and not stage.replicated:
+            key = compute.join_key[side]
+        return lambda row: (bucket_of(pack_key(key(row)), buckets),)
 
     def compute(self, state: State, entered: BucketInput) -> dict[str, Bag]:
         """Run the stages in order over one bucket; return the changes of their outputs.

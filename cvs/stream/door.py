@@ -30,15 +30,11 @@ from cvs.programs.stage_publish import PutRows
 from cvs.store.outcomes import outcome_of_error
 from cvs.store.session import CassandraSession
 from cvs.store.slices import given_up, halves
+from cvs.stream.batches import batches, together
 
 IN_FLIGHT = 64
 KEYS_A_READ = 400
-ROWS_A_PUT = 100
-BYTES_A_PUT = 48 * 1024
-"""Cassandra warns of a batch above 64 KiB and refuses one above 640 KiB."""
 PUTS_PACKED = 500
-PARTITIONS_A_PUT = 10
-"""Cassandra warns of an unlogged batch over more partitions than this."""
 PUT_TRIES = 60
 TRY_SECONDS = 0.5
 SIGNATURE = "incarnation, epoch, chunk, last"
@@ -245,13 +241,14 @@ class CassandraDoor:
         alone = len(metadata.all_hosts()) == 1
         coming = iter(puts)
         while some := list(islice(coming, PUTS_PACKED)):
-            homes: dict[Any, dict[bytes, list[Any]]] = {}
+            homes: dict[Any, dict[tuple[str, bytes], list[Any]]] = {}
             for put in some:
                 partition = put.routing_key
                 home = None if alone else tuple(metadata.get_replicas(put.keyspace, partition))
-                homes.setdefault(home, {}).setdefault(partition, []).append(put)
+                # what two tables of a keyspace have under one key is one mutation, that of two keyspaces is not
+                homes.setdefault(home, {}).setdefault((put.keyspace, partition), []).append(put)
             for partitions in homes.values():
-                yield from map(_together, _batches(partitions.values()))
+                yield from map(together, batches(partitions.values()))
 
     def _bound(self, text: str, values: Values, level: int = ConsistencyLevel.QUORUM) -> Statement:
         statement = self._session.prepared(text).bind(values)
@@ -341,34 +338,6 @@ def _made(natives: list[Callable[[Any], Any]], values: Values) -> Iterator[Any]:
 
 def _same(value: Any) -> Any:
     return value
-
-
-def _batches(partitions: Iterable[list[Any]]) -> Iterable[list[Any]]:
-    """Cut puts, partition by partition, into batches within the bounds."""
-    batch: list[Any] = []
-    size = count = 0
-    for partition in partitions:
-        count += 1
-        for put in partition:
-            weight = sum(len(value) for value in put.values if isinstance(value, bytes))
-            if batch and (
-                len(batch) >= ROWS_A_PUT or size + weight > BYTES_A_PUT or count > PARTITIONS_A_PUT
-            ):
-                yield batch
-                batch, size, count = [], 0, 1
-            batch.append(put)
-            size += weight
-    if batch:
-        yield batch
-
-
-def _together(puts: list[Any]) -> Statement:
-    """Send puts as one statement; unlogged: each is repeated until answered, and means the same however often."""
-    if len(puts) == 1:
-        return (puts[0], None)
-    batch = BatchStatement(batch_type=BatchType.UNLOGGED, consistency_level=ConsistencyLevel.QUORUM)
-    batch.add_all(puts, [None] * len(puts))
-    return (batch, None)
 
 
 def _rows_of(result: Any) -> Any:

@@ -83,6 +83,26 @@ def test_what_is_dropped_is_gone_and_an_older_put_does_not_bring_it_back(cassand
     session.close()
 
 
+@pytest.mark.parametrize("size", [40, 150, 400, 3_000])
+def test_puts_of_rows_of_any_size_are_taken_without_a_warning(cassandra_node: Node, size: int) -> None:
+    """A node as it comes refuses a batch of 50 KiB over several partitions, and warns of one of 5."""
+    world, session, _ = world_on(cassandra_node, next(case for case in CASES if case.name == "by_city"), 1)
+    image = bytes(size)
+    puts = [
+        PutImages(
+            table=world.program.bases[0].delta,
+            bucket=bucket,
+            images=tuple((bytes([number]), image) for number in range(rows)),
+            write_time=1,
+        )
+        for bucket, rows in enumerate((10, 2, 1, 10, 4, 60, 1, 1, 10, 2, 3, 10, 120, 10, 10, 10))
+    ]
+    warned = cassandra_node.log.read_text().count("exceeding specified threshold")
+    world.door(puts)
+    assert cassandra_node.log.read_text().count("exceeding specified threshold") == warned
+    session.close()
+
+
 def statements() -> list[BatchStatement]:
     """Return all that live; a proxy of something dead has no class to ask for, but a type."""
     return [it for it in gc.get_objects() if type(it) is BatchStatement]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cvs.stream.door import BYTES_A_PUT, PARTITIONS_A_PUT, ROWS_A_PUT, _batches
+from cvs.stream.batches import BYTES_A_PUT, BYTES_APART, PARTITIONS_A_PUT, ROWS_A_PUT, batches, weight_of
 
 
 def put(partition: int, number: int, size: int) -> Any:
@@ -20,20 +20,23 @@ def put(partition: int, number: int, size: int) -> Any:
         (35, 1, 10),
         (7, 40, 10),
         (3, 9, BYTES_A_PUT // 4),
+        (10, 10, 400),
+        (30, 1, 900),
         (2, 2, 10**6),
     ],
 )
 def test_every_put_leaves_once_within_the_bounds(partitions: int, rows: int, size: int) -> None:
     """By rows, by bytes and by partitions; what alone is too large goes alone."""
     puts = [[put(p, n, size) for n in range(rows)] for p in range(partitions)]
-    batches = list(_batches(puts))
-    assert [it for batch in batches for it in batch] == [it for part in puts for it in part]
-    for batch in batches:
+    found = list(batches(puts))
+    assert [it for batch in found for it in batch] == [it for part in puts for it in part]
+    for batch in found:
+        among = len({it.partition for it in batch})
         assert len(batch) <= ROWS_A_PUT
-        assert len({it.partition for it in batch}) <= PARTITIONS_A_PUT
-        assert len(batch) == 1 or sum(len(it.values[0]) for it in batch) <= BYTES_A_PUT
+        assert among <= PARTITIONS_A_PUT
+        assert len(batch) == 1 or sum(map(weight_of, batch)) <= (BYTES_APART if among > 1 else BYTES_A_PUT)
 
 
 def test_small_puts_share_statements() -> None:
     """Ten partitions of one row each are one statement, not ten."""
-    assert len(list(_batches([[put(p, 0, 10)] for p in range(PARTITIONS_A_PUT)]))) == 1
+    assert len(list(batches([[put(p, 0, 10)] for p in range(PARTITIONS_A_PUT)]))) == 1
