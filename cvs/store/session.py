@@ -7,6 +7,7 @@ reference 4.1; `tests/cluster/test_default_policy.py` shows it).
 
 import os
 import re
+import socket
 import ssl
 import threading
 import time
@@ -38,6 +39,8 @@ LOCAL_MARK = " [test-and-sets at LOCAL_SERIAL]"  # in a table's comment; without
 CLOSED_ON_US = (ConnectionShutdown, ConnectionResetError, BrokenPipeError, ProtocolError)
 RECONNECT_SECONDS = 1.0
 """The driver's own policy waits up to ten minutes, and a node that came back would not be asked meanwhile."""
+AT_ONCE = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
+"""The driver sends in pieces of 4 KiB, and by itself the last of them waits 40 ms for the answer of the first."""
 INSISTING_SECONDS = (1.0, 3.0)
 """What is waited before something is asked a second and a third time."""
 
@@ -196,6 +199,7 @@ def _open(address: ClusterAddress) -> Session:
         control_connection_timeout=CONNECT_SECONDS_MAX,  # by itself 2 s, too few to hear the schema of a busy node
         reconnection_policy=ConstantReconnectionPolicy(RECONNECT_SECONDS, max_attempts=None),
         protocol_version=5,
+        sockopts=AT_ONCE,
     )
     try:
         return cluster.connect()

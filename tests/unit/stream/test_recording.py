@@ -1,11 +1,14 @@
 """What a pipeline did is kept in files whose oldest go, so a sidecar that runs for long fills no disk."""
 
+from datetime import date
+from decimal import Decimal
 from itertools import count
 from pathlib import Path
 
 from cvs.model.signature import Signature
 from cvs.programs.epoch import Control, Pin
 from cvs.programs.epoch_run import BaseMove, EpochResult
+from cvs.programs.stage_publish import Shown
 from cvs.stream.recording import COMMITTED, RAN, RUNNING, EpochLog, read_log
 
 
@@ -37,3 +40,22 @@ def test_without_a_bound_everything_is_kept(tmp_path: Path) -> None:
     kept = recorded(tmp_path, epochs=100, keep_bytes=0)
     assert (len(kept), kept[0]) == (300, (RUNNING, 1))
     assert len(list(tmp_path.iterdir())) > 10
+
+
+def test_what_moved_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """Values of every kind come back, by this version and by one before it, whose records were nested tuples."""
+    row = (1, "x", Decimal("1.50"), None, frozenset({2}), date(2026, 1, 31))
+    bases = {"t": [BaseMove(7, None, row), BaseMove(8, row, None)], "u": [BaseMove(9, (2,), (3,))]}
+    shown = {"v": [Shown(key=(Decimal("2.0"),), before=None, now=row), Shown(key=(3,), before=row, now=None)]}
+    log = EpochLog(tmp_path, clock=lambda: 5)
+    control = Control(signature=Signature(incarnation=1, version=1), pin=Pin(epoch=1))
+    log.ran(control, EpochResult(epoch=1, bases=bases, shown=shown, rows={"w": 0}))
+    moved = (
+        (("t", 7, None, row), ("t", 8, row, None), ("u", 9, (2,), (3,))),
+        (("v", (Decimal("2.0"),), row), ("v", (3,), None)),
+    )
+    expected = (5, RAN, control.pin.incarnation, 1, *moved, ("w",), ())
+    log._write(*expected[1:])  # as the version before wrote it
+    log.close()
+    (path,) = tmp_path.iterdir()
+    assert list(read_log(path)) == [expected, expected]
