@@ -58,10 +58,10 @@ def weight_of(put: Any) -> int:
     return ROW_OVERHEAD + VALUE_OVERHEAD * len(values) + size
 
 
-def together(puts: list[Any]) -> tuple[Any, None]:
+def together(puts: list[Any]) -> Any:
     """Return puts as one statement; unlogged: each is repeated until answered, and means the same however often."""
     if len(puts) == 1:
-        return (puts[0], None)
+        return puts[0]
     batch = BatchStatement(batch_type=BatchType.UNLOGGED, consistency_level=ConsistencyLevel.QUORUM)
     batch.add_all(puts, [None] * len(puts))
-    return (batch, None)
+    return batch

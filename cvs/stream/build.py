@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from cassandra import InvalidRequest, Unauthorized
-from cassandra.concurrent import execute_concurrent
 from cassandra.protocol import ResultMessage, _ProtocolHandler, read_int
 from cassandra.query import BoundStatement
 
@@ -24,6 +23,7 @@ from cvs.programs.epoch_run import RowInDoubt
 from cvs.programs.stage_codec import unpack
 from cvs.store.outcomes import UNANSWERED
 from cvs.store.session import CassandraSession
+from cvs.store.together import answers
 from cvs.stream.scanned import Selection
 
 PREFIX = "build-"
@@ -210,14 +210,14 @@ class Build:
         asked = [(doubt, *self._question(doubt)) for doubt in doubts]
         if not asked:
             return []
-        statements = [(bound, None) for _, _, bound in asked]
-        found = execute_concurrent(self._driver, statements, concurrency=64, raise_on_first_error=False)
-        answers = []
-        for (doubt, selection, _), (well, rows) in zip(asked, found, strict=True):
-            if not well:
+        found = []
+        for (doubt, selection, _), rows in zip(
+            asked, answers(self._driver, [bound for _, _, bound in asked]), strict=True
+        ):
+            if isinstance(rows, Exception):
                 raise StoreError(f"a base row in doubt cannot be read: {rows}", where=doubt.table)
-            answers.append((doubt, selection, list(rows)))
-        return answers
+            found.append((doubt, selection, list(rows)))
+        return found
 
     def rows(self, selection: Selection) -> Iterator[Any]:
         """Read a base table from end to end, serialized."""

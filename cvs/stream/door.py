@@ -13,7 +13,6 @@ from itertools import chain, islice
 from typing import Any
 
 from cassandra import ConsistencyLevel, InvalidRequest, Unauthorized
-from cassandra.concurrent import execute_concurrent
 from cassandra.query import BatchStatement, BatchType
 
 from cvs.errors import StoreError
@@ -30,9 +29,9 @@ from cvs.programs.stage_publish import PutRows
 from cvs.store.outcomes import outcome_of_error
 from cvs.store.session import CassandraSession
 from cvs.store.slices import given_up, halves
+from cvs.store.together import answers as answers_of
 from cvs.stream.batches import batches, together
 
-IN_FLIGHT = 64
 KEYS_A_READ = 400
 PUTS_PACKED = 500
 PUT_TRIES = 60
@@ -40,7 +39,6 @@ TRY_SECONDS = 0.5
 SIGNATURE = "incarnation, epoch, chunk, last"
 READ = f"SELECT {SIGNATURE}, row, stored FROM"
 
-Statement = tuple[Any, Any]
 Read = tuple[str, Values, int]
 """A statement, its values, and the consistency it is read at; of three values the last two bound a slice."""
 Check = Callable[[], None]
@@ -157,7 +155,7 @@ class CassandraDoor:
                 ]
         return answers
 
-    def _set(self, request: SetBucket) -> Statement:
+    def _set(self, request: SetBucket) -> Any:
         self._session.check_serial(self._keyspace, request.table)
         table = f"{self._keyspace}.{request.table}"
         batch = BatchStatement(
@@ -176,10 +174,10 @@ class CassandraDoor:
         delete = f"DELETE FROM {table} WHERE bucket = ? AND row = ?"
         for key in request.deletes:
             batch.add(self._session.prepared(delete), (request.bucket, key))
-        return (batch, None)
+        return batch
 
     def _read_images(self, requests: list[ReadImages]) -> list[dict[bytes, bytes]]:
-        statements: list[tuple[int, Statement]] = []
+        statements: list[tuple[int, Any]] = []
         for index, request in enumerate(requests):
             table = f"{self._keyspace}.{request.table}"
             read = f"SELECT base_key, image FROM {table} WHERE bucket = ?"
@@ -211,7 +209,7 @@ class CassandraDoor:
             for key, image in request.images
         )
 
-    def _drop(self, request: DropBucket) -> Statement:
+    def _drop(self, request: DropBucket) -> Any:
         text = f"DELETE FROM {self._keyspace}.{request.table} USING TIMESTAMP ? WHERE bucket = ?"
         return self._bound(text, (request.write_time, request.bucket))
 
@@ -232,7 +230,7 @@ class CassandraDoor:
         deletes = ((at, *_made(of_key, key)) for key in request.deletes)
         return chain(map(put.bind, puts), map(delete.bind, deletes))
 
-    def _packed(self, puts: Iterable[Any]) -> Iterable[Statement]:
+    def _packed(self, puts: Iterable[Any]) -> Iterable[Any]:
         """Pack puts into few statements: by replicas, whole partitions side by side.
 
         Some at a time, each bound when its turn comes: what was packed first is written while the rest is bound.
@@ -250,27 +248,22 @@ class CassandraDoor:
             for partitions in homes.values():
                 yield from map(together, batches(partitions.values()))
 
-    def _bound(self, text: str, values: Values, level: int = ConsistencyLevel.QUORUM) -> Statement:
+    def _bound(self, text: str, values: Values, level: int = ConsistencyLevel.QUORUM) -> Any:
         statement = self._session.prepared(text).bind(values)
         statement.consistency_level = level
-        return (statement, None)
+        return statement
 
-    def _all(self, statements: Iterable[Statement]) -> list[Any]:
+    def _all(self, statements: Iterable[Any]) -> list[Any]:
         """Send statements; return each one's rows, or the exception it ended in."""
-        done = execute_concurrent(
-            self._session.driver, statements, concurrency=IN_FLIGHT, raise_on_first_error=False
-        )
-        return [_rows_of(it.result_or_exc) for it in done]
+        return [_rows_of(it) for it in answers_of(self._session.driver, statements)]
 
-    def _repeated(self, statements: Iterable[Statement], *, halved: bool = False) -> list[Any]:
+    def _repeated(self, statements: Iterable[Any], *, halved: bool = False) -> list[Any]:
         """Send reads and puts until each is answered: both mean the same however often they are sent.
 
         `halved`: who asks reads in halves what a replica gave up, so that is an answer.
         """
-        sent = _Sent()
-        answers = self._all(sent.each(statements))
-        if sent.failure is not None:
-            raise sent.failure
+        sent: list[Any] = []
+        answers = self._all(_noted(statements, sent))
         waiting: Iterable[int] = range(len(answers))
         for _ in range(PUT_TRIES):
             again = []
@@ -286,29 +279,18 @@ class CassandraDoor:
             waiting = again
             time.sleep(TRY_SECONDS)
             self.check()
-            for index, answer in zip(
-                again, self._all([sent.statements[index] for index in again]), strict=True
-            ):
+            for index, answer in zip(again, self._all([sent[index] for index in again]), strict=True):
                 answers[index] = answer
         raise StoreError(
             f"the cluster does not answer: {failure}", next_step="see that a quorum of its nodes is up"
         )
 
 
-@dataclass(slots=True)
-class _Sent:
-    """Statements made one by one while others are on their way; what fails in making them is for who waits."""
-
-    statements: list[Statement] = field(default_factory=list)
-    failure: Exception | None = None
-
-    def each(self, statements: Iterable[Statement]) -> Iterator[Statement]:
-        try:
-            for statement in statements:
-                self.statements.append(statement)
-                yield statement
-        except Exception as failure:  # noqa: BLE001 -- because the driver's thread that asks would swallow it
-            self.failure = failure
+def _noted(statements: Iterable[Any], sent: list[Any]) -> Iterator[Any]:
+    """Note statements as they are made: one by one, while those before are on their way."""
+    for statement in statements:
+        sent.append(statement)
+        yield statement
 
 
 def _halves(read: Read, failure: Exception) -> list[Read]:

@@ -4,10 +4,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cvs.capture.changes import Change, TableDefinition
-from cvs.capture.feed import Feed
+from cvs.capture.feed import Feed, Head
 from cvs.programs.epoch import Pin
 
 FEED_PAGE = 5_000
+BYTES_AN_EPOCH = 64 << 20
+"""Bytes of captured values that an epoch takes, about: rows may be of any size, and the driver holds some copies."""
+SAMPLE = 200
+"""Changes that come next by which all that come are judged, and that an epoch may take whatever their size."""
 
 
 def read_pinned(feed: Feed, pin: Pin) -> Iterable[Change]:
@@ -36,3 +40,18 @@ class Definitions(dict[str, TableDefinition]):
             definition = self._feed.definition(reference)
             self[reference] = definition if definition.full_name in self._wanted else None  # type: ignore[assignment]
         return self[reference] or default
+
+
+def changes_within(feed: Feed, taken: Mapping[str, int], heads: Mapping[str, Head], *, most: int) -> int:
+    """Return how many changes the next epoch may take: at most so many, fewer where those that come next are large."""
+    coming: list[Change] = []
+    for stream, head in heads.items():
+        start = taken.get(stream, 0)
+        if head.position - start > SAMPLE:
+            coming += feed.read(stream, start, SAMPLE)
+    size = sum(map(_size, coming))
+    return min(most, max(SAMPLE, BYTES_AN_EPOCH * len(coming) // size)) if size else most
+
+
+def _size(change: Change) -> int:
+    return sum(len(cell.value) for cell in change.cells if cell.value is not None)

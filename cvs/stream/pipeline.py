@@ -40,7 +40,7 @@ from cvs.stream.build import PREFIX, Build
 from cvs.stream.catalog import grace_seconds
 from cvs.stream.door import CassandraDoor
 from cvs.stream.phases import Wishes, pin_after
-from cvs.stream.pinned import Definitions, read_pinned
+from cvs.stream.pinned import Definitions, changes_within, read_pinned
 from cvs.stream.quarantine import put_quarantined
 from cvs.stream.recipe import Recipe
 from cvs.stream.retiring import renew_published, retire_rows
@@ -341,16 +341,18 @@ class Pipeline:
     def _pin_after(
         self, last: Pin, heads: Mapping[str, Head], *, built: bool, stopped: Mapping[str, str] | None = None
     ) -> Pin | None:
-        line, due = None, False
+        line, due, limit = None, False, self.changes_an_epoch
+        if not last.begins:
+            limit = changes_within(self.feed, last.until, heads, most=limit)
         if self.bound is not None:
-            heads, line, due = self._waiting.proposed(last, heads, limit=self.changes_an_epoch)
+            heads, line, due = self._waiting.proposed(last, heads, limit=limit)
         found = pin_after(
             last,
             heads,
             plan=self.recipe.plan,
             built=built,
             stopped=stopped or {},
-            limit=self.changes_an_epoch,
+            limit=limit,
             wishes=self.wishes(),
             due=due,
         )

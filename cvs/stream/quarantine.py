@@ -7,11 +7,10 @@ puts the same, and nothing is forgotten.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cassandra.concurrent import execute_concurrent_with_args
-
 from cvs.model.layout import quoted
 from cvs.programs.epoch_run import Quarantined
 from cvs.store.session import CassandraSession
+from cvs.store.together import carry_out
 from cvs.stream.tables import QUARANTINE_TABLE, Names
 
 
@@ -42,8 +41,7 @@ def put_quarantined(
     number = names.incarnation
     puts = [(number, it.source, it.key, it.reason, epoch, epoch) for it in entries if it.reason]
     takes = [(epoch, number, it.source, it.key) for it in entries if not it.reason]
-    for statement, values in ((put, puts), (take, takes)):
-        execute_concurrent_with_args(session.driver, statement, values, concurrency=64)
+    carry_out(session.driver, (*map(put.bind, puts), *map(take.bind, takes)))
 
 
 def quarantined(session: CassandraSession, keyspace: str, incarnation: int) -> list[Entry]:

@@ -3,13 +3,10 @@
 import re
 from collections.abc import Iterable
 
-from cassandra.concurrent import execute_concurrent_with_args
-
 from cvs.model.layout import create_statement, published_table, quoted
 from cvs.model.stages import Publication
 from cvs.store.session import CassandraSession
-
-IN_FLIGHT = 64
+from cvs.store.together import carry_out
 
 
 def renew_published(session: CassandraSession, publication: Publication) -> None:
@@ -50,14 +47,14 @@ def retire_rows(session: CassandraSession, publication: Publication, *, before: 
     others = [quoted(name) for name, _ in publication.columns if name not in publication.key]
     times = "".join(f", maxwritetime({name})" for name in others)
     rows = session.driver.execute(session.prepared(f"SELECT {', '.join(keys)}{times} FROM {table}").bind(()))
-    old = [  # a list, since the driver's own thread would wait for itself to bring the next page
-        (before - 1, *row[: len(keys)])
+    old = (
+        row[: len(keys)]
         for row in rows
         if max((at for at in row[len(keys) :] if at is not None), default=0) < before
-    ]
+    )
     where = " AND ".join(f"{key} = ?" for key in keys)
     delete = session.prepared(f"DELETE FROM {table} USING TIMESTAMP ? WHERE {where}")
-    execute_concurrent_with_args(session.driver, delete, old, concurrency=IN_FLIGHT)
+    carry_out(session.driver, (delete.bind((before - 1, *key)) for key in old))
 
 
 def drop_tables(session: CassandraSession, tables: Iterable[str]) -> None:

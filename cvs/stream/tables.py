@@ -8,14 +8,13 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from cassandra.concurrent import execute_concurrent_with_args
-
 from cvs.client.control import of_an_older_cvs
 from cvs.model.layout import TableLayout, create_statement, delta_table, published_table, quoted, state_table
 from cvs.model.stages import Plan
 from cvs.programs.epoch import BUILDING, CONTROL_BUCKET, CONTROL_TABLE, PIN_ROW, Pin, encode_pin
 from cvs.programs.stage_bucket import SENTINEL, StateRow, encode_state
 from cvs.store.session import CassandraSession
+from cvs.store.together import carry_out
 
 EPOCHS_A_LIFE = 10**10
 """How many epochs an incarnation may have: so epochs increase over incarnations and none knows of another's."""
@@ -144,5 +143,4 @@ def _make_buckets(
         f"INSERT INTO {table} (bucket, incarnation, epoch, chunk, last, row) "
         f"VALUES (?, ?, ?, 0, true, ?) USING TIMESTAMP {OLDEST}"
     )
-    values = [(bucket, incarnation, epoch, SENTINEL) for bucket in buckets]
-    execute_concurrent_with_args(session.driver, put, values, concurrency=64)
+    carry_out(session.driver, (put.bind((bucket, incarnation, epoch, SENTINEL)) for bucket in buckets))

@@ -22,6 +22,7 @@ from cvs.programs.epoch import (
     BUILDING,
     CONTROL_TABLE,
     PIN_ROW,
+    Control,
     OtherCodeError,
     Pin,
     encode_pin,
@@ -31,6 +32,7 @@ from cvs.programs.epoch_run import Quarantined
 from cvs.programs.stage_bucket import StateRow, drive
 from cvs.programs.stage_memory import MemoryDoor
 from cvs.store.session import ClusterAddress
+from cvs.stream import pinned as pinned_module
 from cvs.stream import pipeline as module
 from cvs.stream import recipe as recipes
 from cvs.stream.bases import base_table
@@ -166,6 +168,31 @@ def test_a_view_is_shown_when_all_of_its_base_is_in(world: World) -> None:
         ("Wien",): ("Wien", 1),
     }
     assert pipeline.control.committed_watermark == world.time
+
+
+def test_an_epoch_takes_fewer_changes_where_they_are_large(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So memory is bounded by bytes too: a backlog of documents is taken in small epochs, one of numbers in one."""
+    monkeypatch.setattr(pinned_module, "BYTES_AN_EPOCH", 500_000)
+    pipeline, sizes = live(world), []
+
+    class Sizes:
+        def running(self, control: Control) -> None:
+            sizes.append(sum(at - control.pin.since.get(name, 0) for name, at in control.pin.until.items()))
+
+        ran = committed = lambda *_: None
+
+    pipeline.watchers.append(Sizes())
+    for city, many in (("x" * 2_000, 600), ("y", 600)):
+        changes = [
+            world.change(n, city, n, at=world.time + n, liveness=world.time) for n in range(2, 2 + many)
+        ]
+        world.time += 1_000_000
+        world.feed.append("node", changes, source=Source(), clock=world.time)
+        pipeline.drain(seconds=1e9)
+    assert [size for size in sizes if size] == [249, 249, 102, 600]
+    assert set(world.door.showing("shop.by_city")) == {("Graz",), ("y",)}
 
 
 def test_a_halted_pipeline_finishes_what_is_pinned_and_begins_nothing(world: World) -> None:
