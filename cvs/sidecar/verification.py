@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from typing import Literal as OneOf
 
+from cvs.model.identity import identity, same_row
+
 Key = tuple[Any, ...]  # because keys are made of column values
 Row = Mapping[str, Any]
 Records = Mapping[Key, Row]
@@ -70,7 +72,7 @@ def differences(expected: Records, shown: Shown) -> dict[Key, Difference]:
         should, is_ = expected.get(key), found.get(key)
         kind: Kind = "different"
         foreign = shown.write_times.get(key, 0) > shown.ours
-        if should == is_:
+        if same_row(should, is_):
             if not foreign:
                 continue
             kind = "shadowed"
@@ -88,8 +90,8 @@ def moving(seen: list[Difference]) -> bool:
         return len({it.found is None for it in seen}) > 1 or len({it.expected is None for it in seen}) > 1
     found = [it.found or {} for it in seen]
     return not any(
-        all(row.get(column) == value for row in found)
-        and all((it.expected or {}).get(column) != value for it in seen)
+        all(identity(row.get(column)) == identity(value) for row in found)
+        and all(identity((it.expected or {}).get(column)) != identity(value) for it in seen)
         for column, value in found[0].items()
     )
 
