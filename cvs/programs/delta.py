@@ -36,6 +36,11 @@ SNAPSHOT = b"*"
 FARTHEST = 60 * 2**30
 """Seconds: what a writer dated later than any clock is kept for good."""
 
+ROW_BYTES_MAX = 1 << 20
+"""What a row may show: views keep it several times over, and Cassandra takes 16 MiB at once, as it comes."""
+TOO_LARGE = ""
+"""In the place of all columns of a row that shows more: how many bytes. No column has this name."""
+
 Doubt = tuple[tuple[str, int], ...]
 """Why a row must be read again: lists with the latest write known of each; none: whether it exists."""
 
@@ -269,7 +274,10 @@ def live(cell: Cell, clock: int) -> bool:
 
 
 def visible(image: RowImage, statics: RowImage, clock: int) -> Visible | None:
-    """Return what a reader sees of a row, None if there is none; statics show only beside a live row."""
+    """Return what a reader sees of a row, None if there is none; statics show only beside a live row.
+
+    Of a row that is too large for views, only how large it is.
+    """
     liveness = image.liveness
     exists = liveness is not None and liveness.ttl != EXPIRED_TTL
     if liveness is not None and clock >= liveness.gone_at:
@@ -279,7 +287,12 @@ def visible(image: RowImage, statics: RowImage, clock: int) -> Visible | None:
     if not exists and not columns:
         return None
     _show(statics, clock, columns)
-    return columns
+    size = sum(map(_size, columns.values()))
+    return columns if size <= ROW_BYTES_MAX else {TOO_LARGE: b"%d" % size}
+
+
+def _size(shown: bytes | list[tuple[bytes, bytes]]) -> int:
+    return len(shown) if isinstance(shown, bytes) else sum(len(path) + len(value) for path, value in shown)
 
 
 def _show(image: RowImage, clock: int, columns: Visible) -> None:

@@ -16,7 +16,7 @@ from cvs.programs.delta import Doubt, Inside, Visible, no_ranges
 from cvs.programs.epoch import LIVE, Pin
 from cvs.programs.stage_bag import Bag, Changes, Unpacked
 from cvs.programs.stage_bucket import ALL_RULES, Rules, run_bucket, together
-from cvs.programs.stage_codec import Values, bucket_of
+from cvs.programs.stage_codec import Value, Values, bucket_of
 from cvs.programs.stage_delta import (
     DeltaInput,
     Moved,
@@ -137,7 +137,7 @@ class EpochResult:
         for it in found:
             if it.refused:
                 reason = it.refused if it.now is not None else ""
-                self.quarantined.append(Quarantined(view.view, shortened(repr(it.key)), reason))
+                self.quarantined.append(Quarantined(view.view, told_key(it.key), reason))
         self.shown[view.table] = [it for it in found if not it.refused]
         return self.shown[view.table]
 
@@ -147,6 +147,11 @@ def shortened(text: str) -> str:
     return (
         text if len(text) <= KEY_SHOWN_MAX else f"{text[:KEY_SHOWN_MAX]}... {zlib.crc32(text.encode()):08x}"
     )
+
+
+def told_key(key: Iterable[Value]) -> str:
+    """Return the key of a row as the quarantine tells it."""
+    return shortened(repr(tuple(key)))
 
 
 EpochMachine = Generator[list[Any], list[Any], EpochResult]
@@ -288,7 +293,7 @@ def _key(base: BaseReader, partition: bytes, clustering: bytes) -> str:
     key, _ = row_of(base, partition, clustering, {})
     if key is None:  # not even the key can be read
         return shortened(partition.hex())
-    return shortened(repr(tuple(value for value in key if value is not None)))
+    return told_key(value for value in key if value is not None)
 
 
 def without_claim(program: Program) -> Generator[list[Any], list[Any], dict[str, list[Values]]]:

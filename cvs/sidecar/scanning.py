@@ -16,6 +16,7 @@ from cvs.model.layout import quoted
 from cvs.model.types import normal
 from cvs.model.values import spelled
 from cvs.model.views import BaseTable
+from cvs.programs.epoch_run import told_key
 from cvs.store.session import CassandraSession
 
 Row = dict[str, Any]  # because columns have any CQL type
@@ -54,14 +55,22 @@ class TableScan:
     session: CassandraSession
     table: BaseTable
     unread: set[str]
+    excluded: frozenset[tuple[str, str]] = frozenset()  # (table, key) of rows in quarantine
 
     @classmethod
     def of(
-        cls, session: CassandraSession, table: BaseTable, wanted: set[str] | None, *, unread: set[str]
+        cls,
+        session: CassandraSession,
+        table: BaseTable,
+        wanted: set[str] | None,
+        *,
+        unread: set[str],
+        excluded: frozenset[tuple[str, str]],
     ) -> "TableScan":
-        """Scan the wanted columns (None: all) and the key; keys of rows that cannot be read go into `unread`."""
+        """Scan the wanted columns (None: all) and the key; keys of rows that count for nothing go into `unread`."""
         kept = tuple(it for it in table.columns if wanted is None or it[0] in wanted or it[0] in table.key)
-        return cls(session=session, table=replace(table, columns=kept), unread=unread)
+        narrow = replace(table, columns=kept)
+        return cls(session=session, table=narrow, unread=unread, excluded=excluded)
 
     def __iter__(self) -> Iterator[Row]:
         """Give each row; a partition of statics alone has none, one that cannot be read adds nothing (H24)."""
@@ -75,9 +84,17 @@ class TableScan:
                 if clustered and row[clustered[0]] is None:
                     continue
                 try:
-                    yield formed(row)
+                    formed(row)
+                    counts = not self.excluded or self._told(row) not in self.excluded
                 except SpecificationError:
+                    counts = False
+                if counts:
+                    yield row
+                else:
                     self.unread.add(" ".join([self.table.name, *map(spelled, map(row.get, self.table.key))]))
+
+    def _told(self, row: Row) -> tuple[str, str]:
+        return self.table.name, told_key(map(row.get, self.table.key))
 
 
 def pages(

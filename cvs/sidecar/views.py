@@ -24,6 +24,7 @@ from cvs.plan.relations import read_columns
 from cvs.plan.sql import DeclaredView, base_names, parse_views
 from cvs.plan.statistics import Statistics, Weights
 from cvs.programs.epoch import BUILDING, LIVE, PUBLISHING, Control
+from cvs.programs.epoch_run import told_key
 from cvs.sidecar.catalog import Catalog, CatalogView
 from cvs.sidecar.scanning import TableScan, canonical_form, pages
 from cvs.sidecar.settings import Settings
@@ -31,6 +32,7 @@ from cvs.sidecar.verification import Records, Report, Shown, caught_up, verify
 from cvs.store.outcomes import UNANSWERED
 from cvs.store.schema import base_tables
 from cvs.store.session import CassandraSession, ClusterAddress
+from cvs.stream.quarantine import quarantined
 from cvs.stream.tables import Names
 
 Row = dict[str, Any]  # because columns have any CQL type
@@ -229,7 +231,7 @@ class Views:
 
     def _expected(self, view: DeclaredView, unread: set[str]) -> Records:
         """Recompute a view from what the base tables hold now; rows are taken as they are read."""
-        tables, needed = self.bases(), self._needed(view)
+        tables, needed, excluded = self.bases(), self._needed(view), self._quarantined()
         read: dict[str, set[str] | None] = {}
         for one in needed:
             for name, wanted in read_columns(one.definition.relation).items():
@@ -239,14 +241,31 @@ class Views:
         names: dict[str, BaseTable] = {}
         for name, wanted in read.items():
             if name in tables:
-                base[name] = scan = TableScan.of(self.session, tables[name], wanted, unread=unread)
+                base[name] = scan = TableScan.of(
+                    self.session, tables[name], wanted, unread=unread, excluded=excluded
+                )
                 names[name] = scan.table
         records: dict[Any, Row] = {}
         for declared in needed:
             records = recompute(declared.definition, base, names)
+            if excluded:
+                records = {
+                    key: row
+                    for key, row in records.items()
+                    if (declared.name, told_key(row[name] for name in declared.key.columns)) not in excluded
+                }
             base[declared.name] = list(records.values())
             names[declared.name] = declared.table
         return {key: normal_row(_types(view.columns), row) for key, row in records.items()}
+
+    def _quarantined(self) -> frozenset[tuple[str, str]]:
+        """Return source and key of each row that contributes nothing."""
+        control = self._control()
+        if control is None:
+            return frozenset()
+        keyspace = self.settings.views.state_keyspace
+        found = quarantined(self.session, keyspace, control.signature.incarnation)
+        return frozenset((it.source, it.key) for it in found)
 
     def _needed(self, view: DeclaredView) -> list[DeclaredView]:
         """Return the views a view reads, directly or not, before itself."""

@@ -21,7 +21,9 @@ from cvs.model.values import fitting
 from cvs.model.views import BaseTable
 from cvs.programs.delta import (
     NEVER,
+    ROW_BYTES_MAX,
     SNAPSHOT,
+    TOO_LARGE,
     Cell,
     Deletion,
     Liveness,
@@ -98,7 +100,10 @@ def delta_input(
 ) -> tuple[dict[str, DeltaInput], dict[str, str]]:
     """Sort captured changes by base table, partition and row; `definitions` by the references in them.
 
-    Beside it: which tables nothing can follow any more, and why; of a column that the views read (`reads`) and that
+    Of columns that no view reads (`reads`) DELTA learns when they were written, which says whether a row is there, and
+    not what: values that nobody asks for can be large.
+
+    Beside it: which tables nothing can follow any more, and why; of a column that the views read and that
     went, `table.column`. A gap may have lost changes of any table; a table that was truncated before the build began
     (`begun`, microseconds) was scanned as it is. Of a table with another id than the one that is followed
     (`identities`: it had the name before, and what is left of it in the log may come late) nothing counts.
@@ -106,7 +111,7 @@ def delta_input(
     identities = identities or {}
     found: dict[str, DeltaInput] = {}
     stopped: dict[str, str] = {}
-    followed: dict[str, tuple[DeltaInput, bool]] = {}  # by definition: asked once, not change by change
+    followed: dict[str, tuple[DeltaInput, bool, Collection[str] | None]] = {}  # by definition: asked once
     for change in changes:
         if change.kind is Kind.GAP:
             stopped.update({table: _reason(change) for table in tables})
@@ -124,13 +129,14 @@ def delta_input(
             if change.kind in STOPS:
                 stopped[definition.full_name] = _reason(change)
                 continue
-            known = (found.setdefault(definition.full_name, {}), bool(definition.clustering))
+            read = None if reads is None else reads.get(definition.full_name)
+            known = (found.setdefault(definition.full_name, {}), bool(definition.clustering), read)
             followed[change.definition] = known
-        partitions, clustered = known
+        partitions, clustered, read = known
         partition = partitions.get(change.key)
         if partition is None:
             partition = partitions[change.key] = PartitionChanges()
-        _take(change, partition, clustered=clustered)
+        _take(change, partition, clustered=clustered, read=read)
     return found, stopped
 
 
@@ -153,13 +159,13 @@ def _reason(change: Change) -> str:
     return f"{STOPS[change.kind]}{': ' if change.detail else ''}{change.detail}"
 
 
-def _take(change: Change, into: PartitionChanges, *, clustered: bool) -> None:
+def _take(change: Change, into: PartitionChanges, *, clustered: bool, read: Collection[str] | None) -> None:
     match change.kind:
         case Kind.ROW:
             clustering = pack(change.clustering) if clustered else b""
-            into.rows.setdefault(clustering, []).append(image_of(change))
+            into.rows.setdefault(clustering, []).append(image_of(change, read))
         case Kind.STATIC:
-            into.header.append(PartitionImage(statics=image_of(change)))
+            into.header.append(PartitionImage(statics=image_of(change, read)))
         case Kind.PARTITION_DELETION:
             deletion = _deletion(change.deletion)
             if clustered:
@@ -172,8 +178,8 @@ def _take(change: Change, into: PartitionChanges, *, clustered: bool) -> None:
             raise AssertionError(f"a change of kind {change.kind.name} is no change of rows")
 
 
-def image_of(change: Change) -> RowImage:
-    """Return what a change wrote of its row, or of its partition's statics."""
+def image_of(change: Change, read: Collection[str] | None = None) -> RowImage:
+    """Return what a change wrote of its row, or its partition's statics; `read`: whose values are kept (None: all)."""
     whole = (
         change.detail.split("\0") if change.detail else ()
     )  # lists that a scan read as a whole (`scanned.py`)
@@ -181,7 +187,7 @@ def image_of(change: Change) -> RowImage:
         (
             it.column,
             PATH + it.path if it.path is not None else SNAPSHOT if it.column in whole else b"",
-            _cell(it),
+            _cell(it, it.value if read is None or it.column in read else it.value and b""),
         )
         for it in change.cells
     ]
@@ -195,8 +201,8 @@ def image_of(change: Change) -> RowImage:
     )
 
 
-def _cell(it: captured.Cell) -> Cell:
-    return Cell(it.write_time, it.value, it.ttl, _end(it.expires_at))
+def _cell(it: captured.Cell, value: bytes | None) -> Cell:
+    return Cell(it.write_time, value, it.ttl, _end(it.expires_at))
 
 
 def _end(second: int | None) -> int:
@@ -261,6 +267,11 @@ class _RowDecoder:
 
     def row(self, partition: bytes, clustering: bytes, visible: Visible) -> Values:
         """Return a row in the order of the table's columns."""
+        if TOO_LARGE in visible:
+            size = int(bytes(visible[TOO_LARGE]))  # type: ignore[arg-type]  # as it was put
+            raise SpecificationError(
+                f"{size:,} bytes are in the columns that views read; rows of up to {ROW_BYTES_MAX:,} are kept"
+            )
         try:
             return self._row(partition, clustering, visible, self._fast)
         except (ValueError, OverflowError):

@@ -5,6 +5,7 @@ test-and-set is sent once and its answer becomes an honest outcome: what is not 
 refused is unknown, and the machine resolves it by a SERIAL read.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -36,6 +37,7 @@ KEYS_A_READ = 400
 PUTS_PACKED = 500
 PUT_TRIES = 60
 TRY_SECONDS = 0.5
+OVERSIZED = re.compile("exceeds allowed maximum|oversized|too large", re.IGNORECASE)
 SIGNATURE = "incarnation, epoch, chunk, last"
 READ = f"SELECT {SIGNATURE}, row, stored FROM"
 
@@ -270,7 +272,7 @@ class CassandraDoor:
             for index in waiting:
                 answer = answers[index]
                 if isinstance(answer, InvalidRequest | Unauthorized):
-                    raise StoreError(f"the cluster refuses a statement: {answer}") from answer
+                    raise _refused("a statement", answer)
                 if isinstance(answer, Exception) and not (halved and given_up(answer)):
                     again.append(index)
                     failure = answer
@@ -341,10 +343,23 @@ def _bucket(rows: list[Any]) -> BucketRead:
     return BucketRead(signature=signature, rows=found)
 
 
+def _refused(what: str, refusal: Exception) -> StoreError:
+    """Return the end of a driver whose request a node does not take, however often it is asked."""
+    said = str(getattr(refusal, "message", refusal))
+    error = StoreError(
+        f"the cluster refuses {what}: {said}",
+        next_step="raise commitlog_segment_size (a node takes half of it at once), restart the nodes, then this"
+        if OVERSIZED.search(said)
+        else "",
+    )
+    error.__cause__ = refusal
+    return error
+
+
 def _outcome(answer: Any) -> Outcome:
     """Say what is known after a test-and-set."""
     if isinstance(answer, InvalidRequest | Unauthorized):
-        raise StoreError(f"the cluster refuses a test-and-set: {answer}") from answer
+        raise _refused("a test-and-set", answer)
     if isinstance(answer, Exception):
         return outcome_of_error(answer)
     return APPLIED if answer[0][0] else Outcome(kind=OutcomeKind.REJECTED)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from cvs.capture import changes as captured
 from cvs.capture.changes import Change, Kind
 from cvs.model.identity import key_identity
+from cvs.model.stages import columns_read
 from cvs.programs.delta import (
     CONFIRMED,
     NEVER,
@@ -59,7 +60,7 @@ class Reread:
 
     def run(self) -> dict[str, int]:
         """Correct DELTA where it differs from the base; return how many rows of each table were asked about."""
-        return {base.name: self._table(base) for base in self.recipe.readers()}
+        return {base.name: self._table(base) for base in self.recipe.readers(columns_read(self.recipe.plan))}
 
     def _table(self, base: BaseReader) -> int:
         known = self._known(base)

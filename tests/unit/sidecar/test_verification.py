@@ -3,6 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pytest
+
+from cvs.model.views import BaseTable
+from cvs.programs.epoch_run import told_key
+from cvs.sidecar import scanning
 from cvs.sidecar.verification import BEHIND_SECONDS, STANDS_SECONDS, Report, Shown, caught_up, verify
 
 RIGHT = {("EU",): {"n": 2}, ("US",): {"n": 1}}
@@ -132,3 +137,16 @@ def test_a_hot_row_that_comes_and_goes_is_moving_and_one_that_never_comes_is_mis
     gone = seen(*(({"n": n}, None, 0) for n in (3, 5, 8)))
     assert (flickers.differences, flickers.moving_count) == ((), 1)
     assert [d.kind for d in gone.differences] == ["missing"]
+
+
+def test_rows_in_quarantine_count_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that the views cannot take is left out of what they should show, and counted."""
+    table = BaseTable(
+        name="shop.docs", columns=(("id", "int"), ("body", "text")), partition_key=("id",), clustering_key=()
+    )
+    monkeypatch.setattr(scanning, "pages", lambda *_: [[(1, "short"), (2, "long")]])
+    unread: set[str] = set()
+    excluded = frozenset({("shop.docs", told_key((2,))), ("shop.others", told_key((1,)))})
+    session: Any = None
+    scan = scanning.TableScan.of(session, table, None, unread=unread, excluded=excluded)
+    assert (list(scan), unread) == ([{"id": 1, "body": "short"}], {"shop.docs 2"})

@@ -20,6 +20,7 @@ from cvs.capture.changes import (
     Range,
     TableDefinition,
 )
+from cvs.errors import SpecificationError
 from cvs.model.cql_bytes import decode_cql, encode_cql
 from cvs.programs.epoch_run import BaseReader, row_of
 from cvs.programs.stage_codec import pack
@@ -237,3 +238,32 @@ def test_a_table_made_anew_under_its_name_is_not_the_one_that_was_built_from() -
         "home.readings": "the table was dropped and made anew"
     }
     assert made_anew({}, now) == {}
+
+
+def test_a_row_too_large_for_views_says_so_and_is_whole_again_when_it_shrinks() -> None:
+    """What was written is remembered, whatever else of the row was large."""
+    table = Table()
+    table.take(row(1, Cell("limits", of("int", 3), 5, path=b"low")))
+    large = row(1, *(Cell("tags", b"", 6, path=b"%d" % n + bytes(200_000)) for n in range(6)))
+    with pytest.raises(SpecificationError, match=r"1,200,0\d\d bytes are in the columns that views read"):
+        table.take(large)
+    (stored,) = table.rows.values()
+    assert len(stored.now) == 1, "what is emitted holds none of it"
+    emptied = structs.replace(row(1), complex_deletions=(("tags", Deletion(7, 7)),))
+    assert table.take(emptied) == {1: ("hall", 1, None, None, None, (("low", 3),), None)}
+
+
+def test_of_columns_that_no_view_reads_only_their_times_are_kept() -> None:
+    """A document of megabytes beside what views read costs nothing; that it is there says that the row is."""
+    change = row(1, Cell("value", bytes(5_000_000), 5), Cell("tags", b"", 5, path=b"warm"))
+    reads = {"home.readings": frozenset({"tags"})}
+    found, _ = delta_input([change], {"d": DEFINITION}, reads=reads)
+    ((image,),) = found["home.readings"][b"hall"].rows.values()
+    assert [(name, path, cell.written, cell.value) for name, path, cell in image.cells] == [
+        ("tags", b".warm", 5, b""),
+        ("value", b"", 5, b""),
+    ]
+    gone = row(1, Cell("value", None, 6, expires_at=9))
+    found, _ = delta_input([gone], {"d": DEFINITION}, reads=reads)
+    ((image,),) = found["home.readings"][b"hall"].rows.values()
+    assert image.cells[0][2].value is None
