@@ -22,12 +22,15 @@ from cvs.model.views import AggregateColumn, AggregateFunction
 from cvs.programs.stage_bag import Bag
 from cvs.programs.stage_bucket import Place
 from cvs.programs.stage_cells import KeptBags
-from cvs.programs.stage_codec import Value, Values, framed, pack, pack_key, picking, unpack
+from cvs.programs.stage_codec import Value, Values, framed, named, pack, pack_key, picking, unpack
 from cvs.programs.stage_numbers import Sums
 from cvs.programs.stage_state import NeedsError, State
 
 BEST_KEPT = 16
 """How many of the best values the group's row lists; longer lists cost bytes, shorter ones cost scans."""
+
+BEST_BYTES = 64 * 1024
+"""How long texts and blobs that it lists may be together: each change of the group writes them, twice."""
 
 SQUARED = {AggregateFunction.VARIANCE, AggregateFunction.STDDEV}
 EXTREMES = {AggregateFunction.MIN, AggregateFunction.MAX}
@@ -85,7 +88,7 @@ class AggregateCompute:
             changes.sorted = self._groups(changes, always=always)
         groups: dict[bytes, _Moves] = changes.sorted
         coming = (values for moves in groups.values() for values in moves.values.values())
-        names = [self._group_prefix + framed(name) for name in groups]
+        names = [self._group_prefix + named(name) for name in groups]
         self._bags.want(state, {it.root: it.counts for it in coming}, keys=names)
         out, unread = Bag(), []
         for name in sorted(groups):
@@ -114,7 +117,7 @@ class AggregateCompute:
         return groups
 
     def _by_values(self, group: bytes, place: int, rows: list[tuple[Values, int]]) -> _Coming:
-        found = _Coming(self._value_prefix + framed(group, b"%d" % place))
+        found = _Coming(self._value_prefix + named(group) + framed(b"%d" % place))
         for row, count in rows:
             value = row[place]
             if value is not None:
@@ -136,10 +139,10 @@ class AggregateCompute:
         if not known.keys() >= set(self.stage.group):
             return None
         group = pack_key(known[name] for name in self.stage.group)
-        return Place(key=group, prefixes=(self._group_prefix + framed(group),))
+        return Place(key=group, prefixes=(self._group_prefix + named(group),))
 
     def _move(self, state: State, name: bytes, moves: _Moves, out: Bag) -> None:
-        key = self._group_prefix + framed(name)
+        key = self._group_prefix + named(name)
         stored = state.get(key)
         record: list[Any] = (
             list(unpack(stored))
@@ -206,7 +209,8 @@ class AggregateCompute:
             better = self._order(kept)
             kept_best += [v for v in came if complete or (kept_best and better(v) < better(edge))]
         kept_best = sorted(kept_best, key=self._order(kept))
-        return (different, tuple(kept_best[:BEST_KEPT]), complete and len(kept_best) <= BEST_KEPT)
+        listed = _listed(kept_best)
+        return (different, tuple(kept_best[:listed]), complete and len(kept_best) <= listed)
 
     def _take_distinct(self, kept: _Kept, stored: Values, turns: list["_Turn"]) -> Values:
         """Keep exact sums over the different values."""
@@ -236,6 +240,16 @@ def _result(kept: _Kept, rows: int, stored: Values) -> Value:
         return stored[1][0] if stored[1] else None
     inner = (stored[1] or Sums().stored()) if kept.by_value else stored
     return Sums.of(inner).finish(kept.column.function)
+
+
+def _listed(best: list[Value]) -> int:
+    """Return how many of the best values the group's row lists: of large ones fewer, but one."""
+    size = 0
+    for number, value in enumerate(best[:BEST_KEPT]):
+        size += len(value) if isinstance(value, str | bytes) else 0
+        if number and size > BEST_BYTES:
+            return number
+    return BEST_KEPT
 
 
 def _same(a: Value, b: Value) -> bool:

@@ -7,6 +7,8 @@ dead one behind each time. A cell is overwritten, and an epoch writes it once ho
     root                (cells, different rows)                                     more than that
     root + number       (row, how often, ...)    the rows whose checksum says so; no such row of state: none
 
+A large row counts as several, so that what is put at once stays small.
+
 The number of cells is chosen anew when there are more than MOST rows a cell, or fewer than FEWEST: once in about as
 many changes as there are rows. It follows from the bag's own history alone, so a replay finds the same. What a process
 remembers of it only says what to read at once, never what is there.
@@ -24,6 +26,7 @@ MOST, FIT, FEWEST = 8, 3, 1
 """Rows a cell: more are too many; what a new number of cells aims at; fewer are too few. A change writes its cell
 twice, now and before: cells of 4 to 24 made an epoch of 500 changes write 60 % more bytes and 10 % fewer rows."""
 INLINE = 8
+LARGE = 16  # bits: a row counts once more for each 64 KiB
 GUESSES_KEPT = 100_000
 
 Counts = Mapping[bytes, int]
@@ -100,7 +103,7 @@ class KeptBags:
             rows = _rows(_decode(stored)) if stored is not None else {}
             turned += _take(rows, part)
             _change(state, key, _flat(rows) if rows else None)
-        came = sum(step for _, step in turned)
+        came = sum(step * _weight(row) for row, step in turned)
         if came:
             state.put(root, _encode([cells, different + came]))
         return turned
@@ -108,16 +111,17 @@ class KeptBags:
     def _carry_whole(self, state: State, root: bytes, cells: int, counts: Counts) -> list[tuple[bytes, int]]:
         rows = self.rows(state, root)
         turned = _take(rows, counts)
-        new = _resized(cells, len(rows))
-        self._note(root, new, len(rows))
+        different = sum(map(_weight, rows))
+        new = _resized(cells, different)
+        self._note(root, new, different)
         parts = _parted(rows, new)
         for number in range(max(cells, new)):
             part = parts.get(number)
             _change(state, _numbered(root, number), _flat(part) if part else None)
         if new:
-            _change(state, root, _encode([new, len(rows)]))
+            _change(state, root, _encode([new, different]))
         else:
-            _change(state, root, _encode([0, len(rows), *_pairs(rows)]) if rows else None)
+            _change(state, root, _encode([0, different, *_pairs(rows)]) if rows else None)
         return turned
 
 
@@ -192,9 +196,14 @@ def _parted(rows: Counts, cells: int) -> dict[int, dict[bytes, int]]:
 
 def _may_change(cells: int, different: int, counts: Counts) -> bool:
     """Say whether another number of cells may be right after some changes: what must be known before they are made."""
-    come = sum(count > 0 for count in counts.values())
+    come = sum(_weight(row) for row, count in counts.items() if count > 0)
+    go = sum(_weight(row) for row, count in counts.items() if count <= 0)
     most = MOST * cells if cells else INLINE
-    return different + come > most or different - (len(counts) - come) < FEWEST * cells
+    return different + come > most or different - go < FEWEST * cells
+
+
+def _weight(row: bytes) -> int:
+    return 1 + (len(row) >> LARGE)
 
 
 def _resized(cells: int, different: int) -> int:

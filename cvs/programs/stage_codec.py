@@ -5,6 +5,7 @@ equal; two values are the same *key* if SQL calls them equal, so `pack_key` make
 and every NaN one (H25).
 """
 
+import hashlib
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -27,6 +28,8 @@ _PLAIN = frozenset({type(None), bool, float, str, bytes, datetime})
 _PLAIN_OR_INT = _PLAIN | {int}
 _SAME_FOR_SQL = frozenset({type(None), bool, int, str, bytes})
 _SMALL = 2**63
+NAME_MAX = 65_000  # Cassandra's keys have 65,535 bytes, the frames around a name are among them
+NO_VALUE = b"\xc1"  # begins nothing in MessagePack
 _encode = msgspec.msgpack.Encoder().encode
 _extension = msgspec.msgpack.Ext
 _length = struct.Struct(">I").pack
@@ -150,6 +153,13 @@ def framed(*parts: bytes) -> bytes:
     for part in parts:
         joined += _length(len(part)) + part
     return joined
+
+
+def named(name: bytes) -> bytes:
+    """Return the frame of what a row of state is named by: of a name longer than Cassandra's keys its digest."""
+    return framed(
+        name if len(name) <= NAME_MAX else NO_VALUE + hashlib.blake2b(name, digest_size=32).digest()
+    )
 
 
 def beyond(prefix: bytes) -> bytes:

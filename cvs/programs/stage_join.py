@@ -18,7 +18,7 @@ from cvs.model.stages import JoinStage
 from cvs.programs.stage_bag import Bag
 from cvs.programs.stage_bucket import Place
 from cvs.programs.stage_cells import KeptBags, rows_under
-from cvs.programs.stage_codec import Value, Values, framed, pack_key, picking, unpack
+from cvs.programs.stage_codec import Value, Values, framed, named, pack_key, picking, unpack
 from cvs.programs.stage_state import State
 
 Counted = list[tuple[Values, int]]
@@ -103,7 +103,7 @@ class JoinCompute:
         return None
 
     def _rows_of(self, side: int, name: bytes) -> bytes:
-        return self.prefixes[side] + framed(name)
+        return self.prefixes[side] + named(name)
 
     def _linear(self, it: "_Touched") -> tuple[bool, bool]:
         left, right = it.moves

@@ -13,7 +13,7 @@ from cvs.model.stages import DistinctStage, SetStage, TopKStage
 from cvs.model.views import OrderBy
 from cvs.programs.stage_bag import Bag
 from cvs.programs.stage_bucket import Place
-from cvs.programs.stage_codec import Value, Values, framed, pack, pack_key, unpack
+from cvs.programs.stage_codec import Value, Values, framed, named, pack, pack_key, unpack
 from cvs.programs.stage_state import State
 
 
@@ -31,7 +31,7 @@ class CountedCompute:
         for side, bag in enumerate(changes):
             for row, count in bag:
                 shown = tuple(map(canonical, row))
-                moves.setdefault(self._prefix + framed(pack_key(row)), (shown, [0, 0]))[1][side] += count
+                moves.setdefault(self._prefix + named(pack_key(row)), (shown, [0, 0]))[1][side] += count
         state.want(keys=moves)
         out = Bag()
         for key in sorted(moves):
@@ -59,7 +59,7 @@ class CountedCompute:
         if not known.keys() >= set(names):
             return None
         row = pack_key(known[name] for name in names)
-        return Place(key=row, prefixes=(self._prefix + framed(row),))
+        return Place(key=row, prefixes=(self._prefix + named(row),))
 
     def _shown(self, left: int, right: int) -> int:
         """Return how often a row is shown."""
@@ -87,7 +87,7 @@ class TopKCompute:
             return Bag()
         out = Bag((row, -count) for row, count in self.contents(state))
         for row, count in changes:
-            key = self._prefix + framed(pack(row))
+            key = self._prefix + named(pack(row))
             stored = state.get(key)
             has = (unpack(stored)[1] if stored is not None else 0) + count
             assert has >= 0, "a row left more often than it came"

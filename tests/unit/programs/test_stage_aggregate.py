@@ -28,6 +28,7 @@ AGGREGATES = (
     AggregateColumn(name="spread", function=F.VARIANCE, argument=Y),
     AggregateColumn(name="spread_of_different", function=F.VARIANCE, argument=Y, distinct=True),
 )
+OUTPUT = (("g", "text"), ("least", "text"), ("most", "text"))
 VALUES = framed(b"0", b"v")
 Row = tuple[Any, ...]
 
@@ -297,3 +298,31 @@ def test_a_nan_that_leaves_goes_alone_and_goes() -> None:
     nan = (0, float("nan"))
     assert moved(1, (nan, 1), ((0, 1.0), 1)) == [("nan", 1)]
     assert moved(2, (nan, -1)) == [("1.0", 1), ("nan", -1)]
+
+
+def test_groups_longer_than_cassandras_keys_are_kept() -> None:
+    kept, long = Kept("g"), "x" * 70_000
+    kept.epochs(*(((long, number), 1) for number in range(40)), ((long + "y", 1), 1))
+    assert max(map(len, kept.door.rows["t", 0])) <= 65_535
+    assert kept.compute.place({"g": long}) != kept.compute.place({"g": long + "y"})
+    kept.epochs(((long, 0), -1), ((long + "y", 1), -1))
+    assert {row[0] for row in kept.shown} == {long}
+
+
+def test_a_groups_row_lists_few_of_its_large_values() -> None:
+    """Sixteen documents in each group's row, before and now, are more than Cassandra takes at once."""
+    kept = Kept("g")
+    documents = [f"{number:03}" + "x" * 200_000 for number in range(20)]
+    kept.compute = AggregateCompute(
+        AggregateStage(name="s", inputs=(), group=("g",), aggregates=AGGREGATES[1:3], output=OUTPUT),
+        number=0,
+        columns=COLUMNS,
+    )
+    kept.anew = lambda group: (*group, min(kept.left), max(kept.left))  # type: ignore[attr-defined, method-assign]
+    kept.left = set(documents)  # type: ignore[attr-defined]
+    kept.epochs(*((("a", it), 1) for it in documents))
+    for it in documents[:3] + documents[-3:]:
+        kept.left.remove(it)  # type: ignore[attr-defined]
+        kept.epochs((("a", it), -1))
+        rows = kept.door.rows["t", 0].values()
+        assert max(len(row.now) + len(row.before) for row in rows) < 4_000_000

@@ -201,3 +201,17 @@ def test_the_first_rows_without_changes_read_nothing() -> None:
     assert compute.place({}) == Place(key=pack_key(()), prefixes=(framed(b"2", b"t"),))
     with pytest.raises(AssertionError, match="more often"):
         kept.epochs(Bag([((1, 0.5), -2)]))
+
+
+@pytest.mark.parametrize("name", ["distinct", "top-k"])
+def test_rows_longer_than_cassandras_keys_are_kept(name: str) -> None:
+    top = TopKStage(name="s", inputs=(), order=(), limit=9, offset=0, output=OUTPUT)
+    kept = Kept(CountedCompute(DISTINCT, number=0) if name == "distinct" else TopKCompute(top, number=0))
+    long, other = ("x" * 70_000, 1.0), ("x" * 70_000, 2.0)
+    both = Bag([(long, 1), (other, 1)])
+    kept.epochs((both, Bag()) if name == "distinct" else both)
+    assert max(len(key) for it in kept.sets for key, _ in it.puts) <= 65_535
+    assert kept.contents() == kept.shown == written([(long, 1), (other, 1)])
+    gone = Bag([(long, -1)])
+    kept.epochs((gone, Bag()) if name == "distinct" else gone)
+    assert kept.contents() == kept.shown == written([(other, 1)])
