@@ -22,8 +22,8 @@ from cvs.model.layout import quoted
 from cvs.programs.epoch_run import RowInDoubt
 from cvs.programs.stage_codec import unpack
 from cvs.store.outcomes import UNANSWERED
+from cvs.store.sending import answers_of
 from cvs.store.session import CassandraSession
-from cvs.store.together import answers
 from cvs.stream.scanned import Selection
 
 PREFIX = "build-"
@@ -212,7 +212,7 @@ class Build:
             return []
         found = []
         for (doubt, selection, _), rows in zip(
-            asked, answers(self._driver, [bound for _, _, bound in asked]), strict=True
+            asked, answers_of(self._driver, [bound for _, _, bound in asked]), strict=True
         ):
             if isinstance(rows, Exception):
                 raise StoreError(f"a base row in doubt cannot be read: {rows}", where=doubt.table)

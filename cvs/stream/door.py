@@ -28,9 +28,9 @@ from cvs.programs.stage_codec import Values, beyond
 from cvs.programs.stage_delta import DropBucket, PutImages, ReadImages
 from cvs.programs.stage_publish import PutRows
 from cvs.store.outcomes import outcome_of_error
+from cvs.store.sending import answers_of
 from cvs.store.session import CassandraSession
 from cvs.store.slices import given_up, halves
-from cvs.store.together import answers as answers_of
 from cvs.stream.batches import batches, together
 
 KEYS_A_READ = 400
@@ -198,7 +198,7 @@ class CassandraDoor:
         return answers
 
     def _images(self, request: PutImages) -> Iterator[Any]:
-        """Return puts that are bound one by one; their statement is prepared now, by the thread that may wait."""
+        """Return puts that are bound one by one, when their turn comes."""
         put = self._session.prepared(
             f"INSERT INTO {self._keyspace}.{request.table} (bucket, base_key, image) VALUES (?, ?, ?) USING TIMESTAMP ?"
         )
@@ -257,7 +257,7 @@ class CassandraDoor:
 
     def _all(self, statements: Iterable[Any]) -> list[Any]:
         """Send statements; return each one's rows, or the exception it ended in."""
-        return [_rows_of(it) for it in answers_of(self._session.driver, statements)]
+        return [_rows_of(it) for it in answers_of(self._session.driver, statements, check=self.check)]
 
     def _repeated(self, statements: Iterable[Any], *, halved: bool = False) -> list[Any]:
         """Send reads and puts until each is answered: both mean the same however often they are sent.

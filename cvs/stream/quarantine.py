@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from cvs.model.layout import quoted
 from cvs.programs.epoch_run import Quarantined
+from cvs.store.sending import carry_out
 from cvs.store.session import CassandraSession
-from cvs.store.together import carry_out
 from cvs.stream.tables import QUARANTINE_TABLE, Names
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from cvs.model.layout import create_statement, published_table, quoted
 from cvs.model.stages import Publication
+from cvs.store.sending import carry_out
 from cvs.store.session import CassandraSession
-from cvs.store.together import carry_out
 
 
 def renew_published(session: CassandraSession, publication: Publication) -> None:

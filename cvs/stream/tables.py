@@ -13,8 +13,8 @@ from cvs.model.layout import TableLayout, create_statement, delta_table, publish
 from cvs.model.stages import Plan
 from cvs.programs.epoch import BUILDING, CONTROL_BUCKET, CONTROL_TABLE, PIN_ROW, Pin, encode_pin
 from cvs.programs.stage_bucket import SENTINEL, StateRow, encode_state
+from cvs.store.sending import carry_out
 from cvs.store.session import CassandraSession
-from cvs.store.together import carry_out
 
 EPOCHS_A_LIFE = 10**10
 """How many epochs an incarnation may have: so epochs increase over incarnations and none knows of another's."""

@@ -1,0 +1,121 @@
+"""Statements that find no room on their connection wait; each has its own answer, in its place."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from cassandra.cluster import NoHostAvailable
+from cassandra.connection import ConnectionBusy, ConnectionShutdown
+
+from cvs.store import sending
+from cvs.store.sending import answers_of, carry_out
+
+FULL = NoHostAvailable("none", {"a": ConnectionBusy("overloaded")})
+AWAY = NoHostAvailable("none", {"a": ConnectionShutdown("closed")})
+
+
+class Future:
+    """What the driver gives: answered by now, or later by another thread."""
+
+    def __init__(self, driver: "Driver", value: Any, failure: Exception | None) -> None:
+        self.driver, self.value, self._final_exception = driver, value, failure
+        self._col_names = self._col_types = None
+        self.has_more_pages = False
+
+    def add_callbacks(
+        self, callback: Callable[..., None], errback: Callable[..., None], callback_args: Any = ()
+    ) -> None:
+        if self._final_exception is not None:
+            errback(self._final_exception)
+        elif self.driver.at_once:
+            callback([self.value], *callback_args)
+        else:
+            threading.Timer(0.002, self.driver.answer, (callback, callback_args, self.value)).start()
+
+    def clear_callbacks(self) -> None:
+        self.driver.cleared += 1
+
+
+class Driver:
+    """Refuses some of what is asked, as the driver does: at once."""
+
+    def __init__(self, *refusals: Exception | None, at_once: bool = True) -> None:
+        self.refusals, self.at_once = deque(refusals), at_once
+        self.asked: list[Any] = []
+        self.in_flight = self.most = self.cleared = 0
+
+    def execute_async(self, statement: Any) -> Future:
+        if statement == "wrong":
+            raise ValueError("cannot be bound")
+        self.asked.append(statement)
+        refusal = self.refusals.popleft() if self.refusals else None
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
+        return Future(self, statement, refusal)
+
+    def answer(self, callback: Callable[..., None], arguments: Any, value: Any) -> None:
+        self.in_flight -= 1
+        callback([value], *arguments)
+
+
+def told(found: list[Any]) -> list[Any]:
+    return [it if isinstance(it, Exception) else list(it) for it in found]
+
+
+def test_ten_thousand_answers_that_are_there_at_once_are_no_depth() -> None:
+    driver = Driver()
+    assert told(answers_of(driver, iter(range(10_000)))) == [[number] for number in range(10_000)]
+    assert driver.cleared == 10_000, "or each would keep itself, and all it sent, alive"
+
+
+def test_what_finds_no_room_is_sent_again_and_nothing_after_it_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checks: list[int] = []
+    driver = Driver(None, FULL, FULL, None)
+    found = answers_of(driver, "abc", check=lambda: checks.append(1))
+    assert told(found) == [["a"], ["b"], ["c"]]
+    assert (driver.asked, len(checks)) == ([*"abbbc"], 2)
+    monkeypatch.setattr(sending, "NO_ROOM_SECONDS", 0.0)
+    assert told(answers_of(Driver(FULL), "a")) == [FULL]
+
+
+def test_who_waits_for_room_may_be_stopped() -> None:
+    def stop() -> None:
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        answers_of(Driver(FULL), "a", check=stop)
+
+
+def test_other_failures_are_answers() -> None:
+    """A host that closed may have been asked; who asked decides what that means."""
+    away, wrong, fine = told(answers_of(Driver(AWAY), ["a", "wrong", "c"]))
+    assert (away, str(wrong), fine) == (AWAY, "cannot be bound", ["c"])
+
+
+def test_no_more_are_in_flight_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "IN_FLIGHT", 5)
+    driver = Driver(at_once=False)
+    assert told(answers_of(driver, range(25))) == [[number] for number in range(25)]
+    assert driver.most == 5
+
+
+def test_what_must_be_carried_out_tells_its_first_failure_when_all_have_ended() -> None:
+    driver = Driver(None, AWAY, FULL)
+    with pytest.raises(NoHostAvailable) as raised:
+        carry_out(driver, "abcd")
+    assert (raised.value, len(driver.asked)) == (AWAY, 5)
+
+
+def test_a_failure_in_making_a_statement_is_for_who_asked() -> None:
+    """It is no answer."""
+
+    def broken() -> Iterator[str]:
+        yield "a"
+        raise ValueError("no bytes for that")
+
+    with pytest.raises(ValueError, match="no bytes"):
+        answers_of(Driver(), broken())
