@@ -36,10 +36,12 @@ def read_settings(settings_file: str | None) -> Settings:
 def text_of(path: Path) -> str:
     """Read a file that must be text."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as fault:
-        reason = fault.strerror if isinstance(fault, OSError) else "it is not UTF-8 text"
-        raise SpecificationError(f"it cannot be read: {reason}", where=str(path)) from fault
+        if isinstance(fault, OSError):
+            raise SpecificationError(f"it cannot be read: {fault.strerror}", where=str(path)) from fault
+        reason = "it cannot be read: it is not UTF-8 text"
+        raise SpecificationError(reason, where=str(path), next_step="save it as UTF-8") from fault
 
 
 def asked_of(view: str | None, everything: bool) -> None:

@@ -10,6 +10,7 @@ from cvs.plan.functions import CASTS
 _WHOLE = "select the whole column: collections, tuples and user types travel as values"
 _CONSTANT = "write the constant itself: a view has no parameters"
 _DATE = "write DATE_TRUNC('month', x), or YEAR(x) and MONTH(x)"
+_TIMEUUID = "store the time in a column of its own: a timeuuid is compared as a whole"
 _STORED = "it tells of one write, not of the row: store what you need in a column"
 
 _NOT_IN_ON = "in ON no subquery can stand: put the condition into WHERE, or join the subquery itself"
@@ -35,6 +36,7 @@ NEAREST: dict[type[exp.Expr], str] = {
     exp.RegexpLike: "use LIKE, STARTS_WITH, ENDS_WITH or CONTAINS",
     exp.Subquery: _NOT_IN_ON,
     exp.TimeToStr: _DATE,
+    exp.ToChar: _DATE,
     exp.Var: "name a column of the query",
     exp.Tuple: "compare the columns one by one; for (a, b) IN (SELECT ...) write EXISTS with both equalities",
 }
@@ -43,7 +45,9 @@ NEAREST: dict[type[exp.Expr], str] = {
 NEAREST_PARTS: dict[tuple[type[exp.Expr], str], str] = {
     (exp.Between, "symmetric"): "write BETWEEN LEAST(a, b) AND GREATEST(a, b)",
     (exp.ConcatWs, "flatten"): "write CONCAT, and COALESCE around what may be null",
+    (exp.DateDiff, "expression"): "write DATEDIFF(end, start): whole days, the later date first",
     (exp.DateDiff, "unit"): "write DATEDIFF(end, start): whole days, the later date first",
+    (exp.In, "field"): _WHOLE,
     (exp.In, "query"): _NOT_IN_ON,
     (exp.TsOrDsToDate, "format"): "TO_DATE(x) reads texts like '2026-01-31'",
     (exp.Union, "by_name"): "columns go by their places: select them in one order",
@@ -51,6 +55,7 @@ NEAREST_PARTS: dict[tuple[type[exp.Expr], str], str] = {
 """Parts of a piece that is known without them; of any other the nearest is to leave it out."""
 
 NEAREST_NAMES = {
+    "dateof": _TIMEUUID,
     "every": "write COUNT_IF(NOT x) = 0",
     "isnotnull": "write x IS NOT NULL",
     "isnull": "write x IS NULL",
@@ -59,8 +64,12 @@ NEAREST_NAMES = {
     "mintimeuuid": _STORED,
     "std": "write STDDEV(x)",
     "some": "write COUNT_IF(x) > 0",
+    "todate": _TIMEUUID,
     "token": "it tells where a row lies: views are keyed by columns ('cvs.key')",
+    "totimestamp": _TIMEUUID,
+    "tounixtimestamp": _TIMEUUID,
     "ttl": _STORED,
+    "unixtimestampof": _TIMEUUID,
     "writetime": _STORED,
     "zeroifnull": "write COALESCE(x, 0)",
 }
@@ -121,6 +130,23 @@ _CQL = (
 
 
 _LANGUAGE = "see cvs/plan/README.md for the language of views"
+_TOKENS = {
+    "~": "use LIKE, STARTS_WITH, ENDS_WITH or CONTAINS",
+    "WITH": "options stand before AS: TBLPROPERTIES ('cvs.level' = 'strong')",
+}
+_CLAUSES = (
+    "SELECT",
+    "FROM",
+    "WHERE",
+    "GROUP",
+    "HAVING",
+    "ORDER",
+    "LIMIT",
+    "JOIN",
+    "UNION",
+    "BETWEEN",
+    "FILTER",
+)
 _SIGNS = {
     "gt": ">",
     "gte": ">=",
@@ -135,8 +161,10 @@ _SIGNS = {
 }
 
 
-def complaint(description: str) -> tuple[str, str]:
-    """Return the parser's complaint in words of SQL, and what to do."""
+def complaint(description: str, word: str = "", before: str = "") -> tuple[str, str]:
+    """Return the parser's complaint at a word, which stands after another, in words of SQL, and what to do."""
+    if opened := re.match(r"Missing (\S+) from", description):
+        return f"{opened[1]} is opened and never closed", f"close it with {opened[1]}"
     missing = re.search(r"missing for <class 'sqlglot\.expressions\.(?:\w+\.)*(\w+)'>", description)
     if missing:
         sign = _SIGNS.get(missing[1].lower())
@@ -145,6 +173,12 @@ def complaint(description: str) -> tuple[str, str]:
         return f"{missing[1].upper()} is not finished", _LANGUAGE
     if "TYPE after CAST" in description:
         return "CAST to a type that is none", f"one of {', '.join(CASTS)}"
+    if "Unexpected token" in description and word.upper() in ("CREATE", "DROP"):
+        return f"`{word}` where the statement above it goes on", "end the statement above it with `;`"
+    if "Unexpected token" in description and word:
+        near = get_close_matches(before.upper(), _CLAUSES, n=1, cutoff=0.75)
+        meant = f"did you mean {near[0]} instead of `{before}`?" if near and near[0] != before.upper() else ""
+        return f"nothing is understood from `{word}` on", meant or _TOKENS.get(word.upper(), _LANGUAGE)
     return description, _LANGUAGE
 
 
@@ -165,4 +199,5 @@ def misspelt(text: str) -> tuple[str, str, int] | None:
 
 def cql(text: str) -> tuple[str, str] | None:
     """Return which word of CQL a text that is not SQL may have meant to use, and the nearest thing."""
-    return next(((word, near) for form, word, near in _CQL if re.search(form, text, re.IGNORECASE)), None)
+    bare = re.sub(r"--[^\n]*|'[^']*'", "''", text)
+    return next(((word, near) for form, word, near in _CQL if re.search(form, bare, re.IGNORECASE)), None)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
 from cvs.errors import SpecificationError
 from cvs.plan.nearest import CLAUSES, NEAREST_PARTS
@@ -34,7 +34,10 @@ def nearest_of(wanted: str, known: Iterable[str]) -> str:
 
 def shown(node: exp.Expr) -> str:
     """Return a node as SQL, cut to what fits a message."""
-    text = node.sql(dialect="spark")
+    try:
+        text = node.sql(dialect="spark", unsupported_level=ErrorLevel.IGNORE)
+    except (IndexError, KeyError, ValueError, AttributeError, TypeError):  # parts that it needs are not there
+        text = f"{node.key.upper()}(...)"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -47,6 +50,16 @@ def refuse_extras(node: exp.Expr, allowed: set[str]) -> None:
         if value and name not in allowed and name not in _HARMLESS:
             instead = NEAREST_PARTS.get((type(node), name), "leave it out")
             raise refused(node, f"`{name.rstrip('_').upper()}` in `{shown(node)}`", instead)
+
+
+def refuse_lacks(node: exp.Expr) -> None:
+    """Refuse a node without a part that it must have: the parser counts the arguments of few functions."""
+    for name, needed in node.arg_types.items():
+        given = node.args.get(name)
+        inner = given.this if isinstance(given, exp.TsOrDsToDate) else given  # the parser's own wrapping
+        if needed and inner in (None, []):
+            instead = NEAREST_PARTS.get((type(node), name), "write them all")
+            raise refused(node, f"`{shown(node)}` has not all arguments that it takes", instead)
 
 
 def refuse_clauses(node: exp.Expr, allowed: set[str]) -> None:

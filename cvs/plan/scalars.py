@@ -25,7 +25,8 @@ from cvs.plan.constants import (
     literal_as,
     meeting,
 )
-from cvs.plan.refusal import nearest_of, refuse_extras, refused, shown
+from cvs.plan.reading import QUOTED
+from cvs.plan.refusal import nearest_of, refuse_extras, refuse_lacks, refused, shown
 from cvs.plan.scope import Scope
 from cvs.plan.types import INTEGERS, NULL, arithmetic, common, comparable, family, ordered, widened
 
@@ -51,6 +52,7 @@ class Scalars:
             return taken
         for kinds, method in _METHODS:
             if isinstance(node, kinds):
+                refuse_lacks(node)
                 refuse_extras(node, functions.PARTS.get(type(node), set()))
                 return folded(method(self, node))
         called = node.name.lower() if isinstance(node, exp.Anonymous) else ""
@@ -101,6 +103,9 @@ class Scalars:
         """Translate a number or a text; a number with a point is a decimal, with an exponent a double."""
         text = str(node.this)
         if node.is_string:
+            if node.meta.get(QUOTED) and self.scope.has(exp.column(text)):
+                what = f'"{text}" is a text, as in Spark, and there is a column of that name'
+                raise refused(node, what, f"write `{text}` for the column, '{text}' for the text")
             return Typed(Literal(text), "text")
         if text.lstrip("-").isdigit():
             value = int(text)

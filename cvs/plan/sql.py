@@ -5,23 +5,19 @@ CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name
 DROP MATERIALIZED VIEW [IF EXISTS] name
 """
 
-import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
-from cvs.errors import SpecificationError
 from cvs.model.layout import MAX_NAME
 from cvs.model.stages import Typed
 from cvs.model.views import BaseTable, Relation, ViewDefinition
-from cvs.plan.nearest import complaint, cql, misspelt
 from cvs.plan.options import ViewOptions, view_options
 from cvs.plan.publish import PublishedKey, published_key
 from cvs.plan.queries import Queries
+from cvs.plan.reading import statements
 from cvs.plan.refusal import place, refuse_clauses, refused, shown
 from cvs.plan.relations import scans
 from cvs.plan.scope import Names
@@ -70,7 +66,7 @@ def parse_views(
     """Parse and check a whole text; views may read the views before them. DROP takes a view out again."""
     known = dict(tables) if isinstance(tables, Mapping) else {t.name: t for t in tables}
     declared: dict[str, DeclaredView] = {}
-    for node in _statements(text):
+    for node in statements(text):
         if isinstance(node, exp.Drop):
             _drop(node, declared, known)
             continue
@@ -81,46 +77,10 @@ def parse_views(
     return tuple(declared.values())
 
 
-def _statements(text: str) -> list[exp.Expr]:
-    try:
-        found = [node for node in _parsed(text) if node is not None]
-        for node in found:
-            if isinstance(node, exp.Command):  # what the parser gives up on; the query alone says where
-                parts = re.split(r"\bAS\b", str(node.expression), maxsplit=1, flags=re.IGNORECASE)
-                _parsed(parts[-1])
-                raise refused(
-                    node, f"`{shown(node)}` is not SQL of views", "CREATE MATERIALIZED VIEW ... AS SELECT"
-                )
-        return found
-    except SqlglotError as error:
-        raise _no_sql(error, text) from None
-
-
-def _no_sql(error: SqlglotError, text: str) -> SpecificationError:
-    """Return the refusal of a text that cannot be parsed."""
-    details = (getattr(error, "errors", None) or [{}])[0]
-    line, column = details.get("line"), details.get("col")
-    where = f"line {line}:{column}" if line else ""
-    if meant := cql(text):
-        return SpecificationError(f"this is not SQL: {meant[0]} is CQL", where=where, next_step=meant[1])
-    if wrong := misspelt(text):
-        word, likely, at = wrong
-        line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
-        return SpecificationError(
-            f"this is not SQL: `{word}`", where=f"line {line}:{column}", next_step=f"did you mean {likely}?"
-        )
-    reason, step = complaint(details.get("description", str(error).splitlines()[0]))
-    return SpecificationError(f"this is not SQL: {reason}", where=where, next_step=step)
-
-
-def _parsed(text: str) -> list[exp.Expr | None]:
-    """Parse without the parser's own warnings: what it warns of is refused with a place and a reason."""
-    logger = logging.getLogger("sqlglot")
-    before, logger.disabled = logger.disabled, True
-    try:
-        return list(sqlglot.parse(text, dialect="spark"))
-    finally:
-        logger.disabled = before
+def names_of(text: str, keyspace: str | None = None) -> set[str]:
+    """Return the full names of the views that a text makes."""
+    heads = [_head(node) for node in statements(text) if not isinstance(node, exp.Drop)]
+    return {_view_name(target, options, keyspace, {}) for target, options in heads}
 
 
 def _declared(
@@ -244,7 +204,9 @@ def _drop(node: exp.Drop, declared: dict[str, DeclaredView], known: dict[str, Ba
         if not names and node.args.get("exists"):
             continue
         if not names:
-            raise refused(target, f"there is no view `{wanted}` above", "DROP MATERIALIZED VIEW IF EXISTS")
+            raise refused(
+                target, f"there is no view `{wanted}` above", "`cvs drop` takes a view away that is kept"
+            )
         users = [v.name for v in declared.values() if names[0] in base_names(v.definition)]
         if users:
             raise refused(target, f"`{names[0]}` is read by {', '.join(users)}", "drop those first")

@@ -49,6 +49,8 @@ def concatenation(scalars: Translator, node: exp.Expr) -> Typed:
 def substring(scalars: Translator, node: exp.Substring) -> Typed:
     """Translate SUBSTRING(text, start[, length])."""
     value = scalars.of("text", node.this, "SUBSTRING")
+    if node.args.get("start") is None:
+        raise refused(node, f"`{shown(node)}` has not all arguments that it takes", "SUBSTRING(x, 1, 3)")
     places = [node.args["start"], node.args.get("length")]
     numbers = [scalars.whole(place, "SUBSTRING") for place in places if place is not None]
     return Typed(Call("substring", (value.expression, *(it.expression for it in numbers))), "text")

@@ -287,6 +287,58 @@ def test_a_misspelt_word_of_a_later_statement_is_found() -> None:
     assert (refusal.value.where, refusal.value.next_step) == ("line 2:1", "did you mean DROP?")
 
 
+HEAD = "CREATE MATERIALIZED VIEW b AS"
+FIRST = "CREATE MATERIALIZED VIEW a AS SELECT id, name FROM customers"
+PLACES = [
+    (f"{FIRST};\n\n{HEAD}\nSELECT id, name\nFORM customers", "from `customers` on", "line 5:6", "FROM instead of"),
+    (f"{FIRST}\n{HEAD} SELECT id FROM customers", "`CREATE`", "line 2:1", "with `;`"),
+    (f"{FIRST};\nCREATE MATERIALIZED VEIW b AS SELECT id FROM customers", "`VEIW`", "line 2:21", "VIEW"),
+    (f"{FIRST};\n{FIRST} WHERE name ~ 'x'", "`~`", "line 2:73", "LIKE"),
+    (f"{FIRST};\n{FIRST} WHERE name = 'x", "' is opened", "line 2:75", "close it"),
+    (f"{FIRST};\n{HEAD} SELECT id, map(id) AS m FROM customers", "arguments", "line 2:1", ""),
+    (f"-- PRIMARY KEY (id)\n{FIRST} WITH NO DATA", "`WITH`", "line 2:62", "before AS"),
+    (f"{FIRST} WHERE \"name\" = 'x'", "is a text, as in Spark", "line 1:68", "`name` for the column"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "reason", "where", "instead"), PLACES)
+def test_a_text_of_several_statements_is_refused_where_it_is_wrong(
+    text: str, reason: str, where: str, instead: str
+) -> None:
+    with pytest.raises(SpecificationError) as refusal:
+        parse_views(text, TABLES)
+    assert reason in refusal.value.what
+    assert refusal.value.where == where
+    assert instead in refusal.value.next_step
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "DATEDIFF(day)",
+        "DATEDIFF()",
+        "YEAR()",
+        "FLOOR()",
+        "SUBSTRING(region)",
+        "REGEXP_REPLACE(region, total)",
+    ],
+)
+def test_a_function_without_its_arguments_is_refused(call: str) -> None:
+    with pytest.raises(SpecificationError) as refusal:
+        one(f"SELECT id, customer, {call} AS x FROM orders")
+    assert refusal.value.where.startswith("line 1:")
+
+
+def test_a_refusal_is_all_that_is_said(
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(SpecificationError) as refusal:
+        one("SELECT id, customer, TO_CHAR(day, 'MM') AS x FROM orders")
+    assert "DATE_TRUNC" in refusal.value.next_step
+    assert not capfd.readouterr().err
+    assert not caplog.text
+
+
 def test_a_product_is_refused_at_the_table_nothing_ties() -> None:
     with pytest.raises(SpecificationError, match="`c` and what stands before it") as refusal:
         one("SELECT o.id, customer FROM orders o, customers c", head="CREATE MATERIALIZED VIEW v AS\n")

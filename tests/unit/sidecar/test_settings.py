@@ -1,7 +1,10 @@
 """Settings come from one file and the environment; what is wrong is said, secrets are not."""
 
+from pathlib import Path
+
 import pytest
 
+from cvs.cli.options import read_settings
 from cvs.errors import SpecificationError
 from cvs.sidecar.settings import Secret, Settings, settings_from
 
@@ -56,3 +59,14 @@ def test_an_unknown_name_in_the_environment_is_refused() -> None:
         read("", CVS_CLUSTER_PRT="1")
     assert "CVS_CLUSTER_PORT" in refusal.value.next_step
     assert read("", CVS_CACHE="/tmp/x", CVS="1").cluster.port == 9042
+
+
+def test_files_of_windows_are_read(tmp_path: Path) -> None:
+    """A mark at the beginning is none of the text, and other encodings are named."""
+    file = tmp_path / "cvs.toml"
+    file.write_bytes(b"\xef\xbb\xbf[http]\r\nport = 9471\r\n")
+    assert read_settings(str(file)).http.port == 9471
+    file.write_text("[http]\nport = 9471\n", encoding="utf-16")
+    with pytest.raises(SpecificationError, match="not UTF-8") as refusal:
+        read_settings(str(file))
+    assert refusal.value.next_step == "save it as UTF-8"
