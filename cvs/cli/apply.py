@@ -98,13 +98,13 @@ def _print(proposal: Proposal, *, dry_run: bool) -> None:
             "readers see the old one until the new one is complete",
             markup=False,
         )
-    if dry_run:
+    if proposal.empty:
+        out.print("nothing to do: the cluster keeps these views already")
+    elif dry_run:
         out.print("\n\n".join(f"{it};" for it in proposal.statements), markup=False)
         if proposal.removals:
             out.print(f"\nonce incarnation {proposal.incarnation} serves:\n", markup=False)
             out.print("\n\n".join(f"{it};" for it in proposal.removals), markup=False)
-    elif proposal.empty:
-        out.print("nothing to do: the cluster keeps these views already")
 
 
 def _as_data(proposal: Proposal) -> dict[str, object]:

@@ -5,6 +5,7 @@ Everything cvs creates lives in the keyspaces the settings and the views name; o
 """
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -12,8 +13,8 @@ from cvs.capture.opening import filled_by_others
 from cvs.errors import SpecificationError, StoreError
 from cvs.model.layout import create_statement, quoted
 from cvs.plan.maintenance import maintenance_plan
-from cvs.plan.sql import DeclaredView
-from cvs.sidecar.catalog import CatalogLife, Change, changes, statement_of
+from cvs.plan.sql import DeclaredView, names_of
+from cvs.sidecar.catalog import CatalogLife, CatalogView, Change, changes, statement_of
 from cvs.sidecar.leadership import LEASE_SECONDS, leader
 from cvs.sidecar.settings import Settings
 from cvs.sidecar.views import Views
@@ -49,7 +50,7 @@ class Proposal:
     @property
     def statements(self) -> tuple[str, ...]:
         """Return every statement that would be sent now."""
-        return (*self.definitions, *self.switches)
+        return () if self.empty else (*self.definitions, *self.switches)
 
 
 def propose(views: Views, text: str, *, prune: bool = False, rebuild: bool = False) -> Proposal:
@@ -58,18 +59,15 @@ def propose(views: Views, text: str, *, prune: bool = False, rebuild: bool = Fal
     Any change is a new incarnation of all views: it is built beside the one that serves and then takes its place.
     """
     kept = views.kept()
-    declared = views.parsed(text)
-    found = tuple(changes(kept, declared, prune=prune))
-    staying = [change.name for change in found if change.kind == "kept"]
-    wanted = (
-        views.parsed("\n".join([*(kept[name].statement for name in staying), text])) if staying else declared
-    )
+    own = names_of(text, views.settings.views.published_keyspace)
+    wanted = together(views.parsed, own, text, {} if prune else kept)
+    found = tuple(changes(kept, [view for view in wanted if view.name in own], prune=prune))
     plan = maintenance_plan(wanted, views.bases())
     for view in wanted:
         check_timeline(view, views.settings)
     incarnation = views.catalog.incarnation() if kept else 0
-    if rebuild or any(change.kind in ("create", "replace", "drop") for change in found):
-        incarnation += 1
+    built = rebuild or any(change.kind in ("create", "replace", "drop") for change in found)
+    incarnation += built
     names = Names(keyspace=views.settings.views.state_keyspace, incarnation=max(1, incarnation))
     keyspaces = {names.keyspace, *(view.name.split(".", 1)[0] for view in wanted)}
     layouts = list(names.layouts(plan))
@@ -94,9 +92,37 @@ def propose(views: Views, text: str, *, prune: bool = False, rebuild: bool = Fal
         incarnation=names.incarnation,
         tables=used,
         keyspaces=tuple(missing),
-        filled=tuple(base.name for base in plan.bases if _has_rows(views, base.name)),
+        filled=tuple(base.name for base in plan.bases if built and _has_rows(views, base.name)),
         rebuilt=rebuild,
     )
+
+
+def together(
+    parse: Callable[[str], tuple[DeclaredView, ...]],
+    own: set[str],
+    text: str,
+    kept: Mapping[str, CatalogView],
+) -> tuple[DeclaredView, ...]:
+    """Return the views of a text, whose names are `own`, with those kept beside them; either may read the other."""
+    staying = {name: view.statement for name, view in kept.items() if name not in own}
+    if not staying:
+        return parse(text)
+    try:
+        found = parse("\n".join([*staying.values(), text]))
+    except SpecificationError:
+        parse(text)  # so that a mistake in it is told at its place
+        try:
+            found = parse("\n".join([text, *staying.values()]))
+        except SpecificationError as refusal:
+            raise SpecificationError(
+                f"views that are kept cannot be made beside these: {refusal.what}",
+                next_step="apply one text with all that read each other, or with --prune all there shall be",
+            ) from None
+    if gone := staying.keys() - {view.name for view in found}:
+        raise SpecificationError(
+            f"DROP of {', '.join(sorted(gone))}, which is kept", next_step="cvs drop VIEW"
+        )
+    return found
 
 
 def check_timeline(view: DeclaredView, settings: Settings) -> None:

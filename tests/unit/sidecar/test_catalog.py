@@ -1,7 +1,11 @@
 """What applying a text would do is known before anything is done."""
 
+import pytest
+
+from cvs.errors import SpecificationError
 from cvs.model.views import BaseTable
-from cvs.plan.sql import DeclaredView, parse_views
+from cvs.plan.sql import DeclaredView, names_of, parse_views
+from cvs.sidecar.apply import together
 from cvs.sidecar.catalog import CatalogView, changes, statement_of
 
 ORDERS = BaseTable(
@@ -54,3 +58,31 @@ def test_what_the_catalog_keeps_declares_the_same_view() -> None:
     (again,) = parsed(statement_of(view))
     assert (again.definition, again.options) == (view.definition, view.options)
     assert statement_of(again) == statement_of(view)
+
+
+READS = "CREATE MATERIALIZED VIEW shop.above AS SELECT id, amount FROM shop.big WHERE amount > 100;"
+
+
+def beside(current: str, text: str) -> list[str]:
+    return [view.name for view in together(parsed, names_of(text), text, kept(current))]
+
+
+def test_views_that_read_each_other_are_rebuilt_in_their_order() -> None:
+    """A rebuild is an empty text beside all kept views."""
+    assert beside(BIG + READS, "") == ["shop.big", "shop.above"]
+
+
+def test_a_text_may_read_what_is_kept_and_replace_what_kept_views_read() -> None:
+    assert beside(COUNT + BIG, READS) == ["shop.by_region", "shop.big", "shop.above"]
+    assert beside(BIG + READS, BIG.replace("> 10", "> 20")) == ["shop.big", "shop.above"]
+
+
+def test_kept_views_that_cannot_be_made_any_more_are_told_apart_from_mistakes_of_the_text() -> None:
+    with pytest.raises(SpecificationError, match=r"views that are kept cannot .*`amount`"):
+        beside(BIG + READS, BIG.replace(", amount", ""))
+    with pytest.raises(SpecificationError, match="no column `amunt`") as refusal:
+        beside(COUNT, BIG.replace("amount >", "amunt >"))
+    assert refusal.value.where == "line 1:79"
+    with pytest.raises(SpecificationError, match=r"DROP of shop\.big") as refusal:
+        beside(COUNT + BIG, "DROP MATERIALIZED VIEW shop.big")
+    assert refusal.value.next_step == "cvs drop VIEW"
