@@ -5,7 +5,9 @@ from typing import Any
 
 from cvs.capture.changes import Change, TableDefinition
 from cvs.capture.feed import Feed, Head
+from cvs.errors import HistoryError
 from cvs.programs.epoch import Pin
+from cvs.stream.build import SCANNED
 
 FEED_PAGE = 5_000
 BYTES_AN_EPOCH = 64 << 20
@@ -51,6 +53,28 @@ def changes_within(feed: Feed, taken: Mapping[str, int], heads: Mapping[str, Hea
             coming += feed.read(stream, start, SAMPLE)
     size = sum(map(_size, coming))
     return min(most, max(SAMPLE, BYTES_AN_EPOCH * len(coming) // size)) if size else most
+
+
+def gone_back(taken: Mapping[str, int], heads: Mapping[str, Head]) -> str:
+    """Name a stream of which more was taken than it has: the feed is another one, or an older copy. Empty: none.
+
+    What came at the positions that were taken would be passed over, silently.
+    """
+    back = (stream for stream, head in heads.items() if head.position < taken.get(stream, 0))
+    followed = [stream for stream, at in taken.items() if at and not stream.startswith(SCANNED)]
+    return next(back, "" if not followed or any(stream in heads for stream in followed) else followed[0])
+
+
+def refuse_gone_back(taken: Mapping[str, int], heads: Mapping[str, Head]) -> None:
+    """Refuse to go on from such a feed."""
+    if stream := gone_back(taken, heads):
+        ends = heads[stream].position if stream in heads else 0
+        raise HistoryError(
+            f"{taken[stream]:,} changes of stream {stream} were taken, and the feed has {ends:,}: "
+            "it is another feed, or an older copy",
+            where="[feed] name",
+            next_step="name the feed that the views follow; if it is lost, cvs rebuild --all",
+        )
 
 
 def _size(change: Change) -> int:

@@ -40,7 +40,7 @@ from cvs.stream.build import PREFIX, Build
 from cvs.stream.catalog import grace_seconds
 from cvs.stream.door import CassandraDoor
 from cvs.stream.phases import Wishes, pin_after
-from cvs.stream.pinned import Definitions, changes_within, read_pinned
+from cvs.stream.pinned import Definitions, changes_within, gone_back, read_pinned, refuse_gone_back
 from cvs.stream.quarantine import put_quarantined
 from cvs.stream.recipe import Recipe
 from cvs.stream.retiring import renew_published, retire_rows
@@ -165,10 +165,11 @@ class Pipeline:
         control = self.control or self.start()
         if self.serves or control.pinned or not self._built(control.pin) or self.wishes().halt:
             return False
-        serving = drive(read_control(), self.door)
-        if not control.pin.has_all(serving.pin):
+        serving, heads = drive(read_control(), self.door), self.heads()
+        # of a feed that is lost nothing more is shown, and the scan saw what was
+        if not control.pin.has_all(serving.pin) and not gone_back(serving.pin.until, heads):
             return False
-        following = self._pin_after(control.pin, self.heads(), built=True)
+        following = self._pin_after(control.pin, heads, built=True)
         assert following is not None, "what is built is published whether or not there is input"
         following = structs.replace(following, lifted=serving.pin.lifted)
         self.control = taken_over = drive(take_over(serving, control, following), self.door)
@@ -325,6 +326,7 @@ class Pipeline:
         `stopped`: base tables that the last epoch found nothing can follow any more.
         """
         heads = self.heads()  # also while nothing may be pinned: what waits is said of them
+        refuse_gone_back(last.until, heads)
         if (self.wishes().halt or self.ending) and not stopped:
             return None
         if last.begins and (self.build is None or not self.build.confirmed(heads)):

@@ -11,6 +11,7 @@ from msgspec import structs
 from cvs.capture.changes import Cell, Change, Column, ColumnKind, Kind, Liveness, TableDefinition
 from cvs.capture.feed import Source
 from cvs.capture.folder import FolderFeed
+from cvs.errors import HistoryError
 from cvs.model.cql_bytes import encode_cql
 from cvs.model.signature import Signature
 from cvs.model.views import BaseTable
@@ -193,6 +194,40 @@ def test_an_epoch_takes_fewer_changes_where_they_are_large(
         pipeline.drain(seconds=1e9)
     assert [size for size in sizes if size] == [249, 249, 102, 600]
     assert set(world.door.showing("shop.by_city")) == {("Graz",), ("y",)}
+
+
+@pytest.mark.parametrize("streams", [["node"], []])
+def test_another_feed_is_refused_and_a_rebuild_goes_on_from_it(
+    world: World, tmp_path: Path, streams: list[str]
+) -> None:
+    """A feed in another folder, or one that was lost: changes at positions that were taken were passed over."""
+    pipeline = live(world)
+    world.write(2, "Linz", 7)
+    pipeline.drain(seconds=1e9)
+    found = FolderFeed(tmp_path / "another")
+    assert found.define(ORDERS) == world.reference
+    for stream in streams:
+        found.append(stream, [], source=Source(), clock=world.time)
+    pipeline.feed = world.feed = found
+    with pytest.raises(HistoryError, match="stream node were taken, and the feed has 0: it is another feed"):
+        pipeline.step()
+    newest = world.pipeline(BY_CITY, 2)
+    both = Succession(newest=newest, older=pipeline, say=lambda _: None)
+    both._scan = SimpleNamespace(join=lambda: None)  # type: ignore[assignment]  # because the test scans by hand
+    for _ in range(3):
+        world.beat()
+        both.step()
+    world.scan(f"{PREFIX}2", {1: ("Graz", 5), 2: ("Linz", 7)}, at=1, done=True)
+    for _ in range(6):
+        both.step()
+    assert newest.serves, "it waits for positions that the feed will never come to"
+    world.write(3, "Wien", 1)
+    newest.drain(seconds=1e9)
+    assert world.door.showing("shop.by_city") == {
+        ("Graz",): ("Graz", 5),
+        ("Linz",): ("Linz", 7),
+        ("Wien",): ("Wien", 1),
+    }
 
 
 def test_a_halted_pipeline_finishes_what_is_pinned_and_begins_nothing(world: World) -> None:
