@@ -23,6 +23,7 @@ from cvs.checker.wholes import Snapshots, WholeView
 from cvs.history.columns import Columns
 from cvs.history.fields import UNKNOWN
 from cvs.history.operations import ENDLESS, Operations
+from cvs.history.validate import require_keys
 
 Events = Callable[[list[int]], Iterable[Any]]
 """Reads the events of these numbers again, which are in order."""
@@ -53,6 +54,7 @@ def judge_large(
 
     Views of kinds that columns do not know are judged by what their records hold, if it is the `whole` run.
     """
+    require_keys(columns.records, (view for start in columns.headers for view in start.views))
     epochs = columns.kinds.get("epoch_committed", 0)
     accepted = accept(columns, bulk)
     if accepted is None or (accepted.unknown and not whole):

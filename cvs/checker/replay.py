@@ -4,11 +4,13 @@ An attempt keeps its interval (called, returned), widened by the process's clock
 about time stays sound. A call without a return is an unknown outcome with an endless interval.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from cvs.history import events as ev
+from cvs.history.validate import require_keys
 from cvs.model.identity import key_identity
 from cvs.model.outcome import OutcomeKind
 
@@ -363,4 +365,13 @@ def replay(events: Iterable[Any], numbers: Iterable[int] | None = None) -> Run:
         if handler is not None:
             handler(replayer, number, event)
     replayer.close()
+    require_keys(_shown(run), (view.definition for view in run.views.values() if view.definition))
     return run
+
+
+def _shown(run: Run) -> Iterator[tuple[str, Key]]:
+    """Yield every view record that is spoken of."""
+    for view in run.views.values():
+        records = view.records.values()
+        keys = chain(view.records, *(read.rows for record in records for read in record.reads))
+        yield from ((view.name, key) for key in chain(keys, *(read.rows for read in view.whole_reads)))

@@ -4,7 +4,7 @@ A complaint is about the record, never about the run: a lost update is a finding
 a call is a complaint. `torn` complaints are what a crash leaves at the end of a file; they can be forgiven.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -151,7 +151,8 @@ class _Examiner:
     updates: dict[tuple[str, int], ev.BaseUpdateCalled] = field(default_factory=dict)
     versions: dict[tuple[str, Key, int], int] = field(default_factory=dict)
     tables: dict[str, BaseTable] = field(default_factory=dict)
-    views: set[str] = field(default_factory=set)
+    views: dict[str, int | None] = field(default_factory=dict)  # by name: how many parts its keys have
+    reads: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def examine(self) -> None:
         if not self.found.events and not self.found.complaints:
@@ -200,9 +201,10 @@ class _Examiner:
     def _view(self, definition: dict[str, Any]) -> None:
         """Take a view: by its definition, or by its name alone if only the name is known."""
         if set(definition) == {"name"}:
-            self.views.add(str(definition["name"]))
+            self.views.setdefault(str(definition["name"]), None)
         else:
-            self.views.add(view_from_json(definition).name)
+            view = view_from_json(definition)
+            self.views[view.name] = len(view.key)
 
     def called(self, event: Any) -> None:
         operation = (event.process, event.operation)
@@ -271,21 +273,50 @@ class _Examiner:
 
     def written(self, event: ev.TestAndSetCalled) -> None:
         self.called(event)
-        self._known_view(event.view)
+        self._known_view(event.view, event.view_key)
         if event.expected == event.new:
             self.complain("a test-and-set that leaves its signature as it was cannot be told from none")
 
     def read(self, event: ev.ViewReadCalled) -> None:
         self.called(event)
-        self._known_view(event.view)
+        self.reads[event.process, event.operation] = event.view
+        self._known_view(event.view, *(() if event.view_key is None else (event.view_key,)))
 
-    def _known_view(self, view: str) -> None:
+    def read_answered(self, event: ev.ViewReadReturned) -> None:
+        self.answered(event)
+        view = self.reads.get((event.process, event.operation))
+        if view is not None:
+            self._keyed(view, *(key for key, _ in event.rows))
+
+    def _known_view(self, view: str, *keys: Key) -> None:
         if self.views and view not in self.views:
             self.complain(f'view "{view}" is not in the header')
+        self._keyed(view, *keys)
+
+    def _keyed(self, view: str, *keys: Key) -> None:
+        for complaint in dict.fromkeys(wrong_keys(((view, key) for key in keys), self.views)):
+            self.complain(complaint)
 
     def checkpoint(self, event: ev.Checkpoint) -> None:
+        for view, key, _, _ in event.views:
+            self._keyed(view, key)
         _complain_of_twins(self, "base record", [(t, key_identity(k)) for t, k, _, _ in event.base])
         _complain_of_twins(self, "view record", [(v, key_identity(k)) for v, k, _, _ in event.views])
+
+
+def wrong_keys(names: Iterable[tuple[str, Key]], parts: Mapping[str, int | None]) -> Iterator[str]:
+    """Yield what is wrong with keys that have another number of parts than those of their views."""
+    for name, key in names:
+        many = parts.get(name)
+        if many is not None and len(key) != many:
+            yield f'a key of view "{name}" has {many} part{"s" * (many != 1)}, not {len(key)}'
+
+
+def require_keys(names: Iterable[tuple[str, Key]], definitions: Iterable[Mapping[str, Any]]) -> None:
+    """Refuse such keys in what was not read line by line."""
+    parts = {str(view.get("name")): len(view["key"]) for view in definitions if "key" in view}
+    for complaint in wrong_keys(names, parts):
+        raise HistoryError(complaint, next_step="`cvs convert` lists every mistake with its line")
 
 
 def _complain_of_twins(examiner: _Examiner, noun: str, names: Sequence[tuple[str, Key]]) -> None:
@@ -309,6 +340,6 @@ _EXAMINERS: dict[type, Callable[[_Examiner, Any], None]] = {
     ev.TestAndSetCalled: _Examiner.written,
     ev.TestAndSetReturned: _Examiner.answered,
     ev.ViewReadCalled: _Examiner.read,
-    ev.ViewReadReturned: _Examiner.answered,
+    ev.ViewReadReturned: _Examiner.read_answered,
     ev.Checkpoint: _Examiner.checkpoint,
 }

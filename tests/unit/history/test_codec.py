@@ -16,6 +16,7 @@ from cvs.history.record import History
 from cvs.history.validate import checked, require_valid
 from cvs.model.definitions import definition_to_json
 from cvs.model.views import BaseTable
+from tests.stories.views import VIEWS
 
 ORDERS = BaseTable(
     name="shop.orders", columns=(("id", "int"), ("day", "date"), ("price", "decimal")), partition_key=("id",)
@@ -321,3 +322,27 @@ def test_the_readme_names_every_event_and_field() -> None:
     example = text.split("```json\n")[1].split("```")[0]
     assert complaints(example.encode()) == []
     assert {type(e) for e in checked(example.encode()).events} == set(ev.AnyEvent.__args__)
+
+
+WRITTEN = (
+    '{"event":"test_and_set_called","process":"m1","time":2,"operation":1,"view":"v","view_key":[],'
+    '"expected":null,"new":[0,1,0,true],"row":null}'
+)
+"""A test-and-set of a view record with no key."""
+
+
+def test_a_view_key_has_as_many_parts_as_its_definition_says() -> None:
+    """Of writes, of reads and what they saw, and of checkpoints; a view known by name only may have any."""
+    raw = [
+        '{"event":"checkpoint","process":"m1","time":1,"base":[],"views":[["v",["a","b"],[0,1,0,true],null]]}',
+        WRITTEN,
+        '{"event":"view_read_called","process":"m1","time":3,"operation":2,"view":"v","view_key":["a","b"]}',
+        '{"event":"view_read_called","process":"m1","time":4,"operation":3,"view":"v","view_key":null}',
+        '{"event":"view_read_returned","process":"m1","time":5,"operation":3,"rows":[[["a"],{}],[["a","b"],{}]]}',
+    ]
+    header = line_of(started(views=(definition_to_json(VIEWS["sum"]),)))
+    wrong = 'a key of view "v" has 1 part, not'
+    assert complaints(header + "\n".join([*raw, ""]).encode()) == [
+        f"{line}: {wrong} {many}" for line, many in ((2, 2), (3, 0), (4, 2), (6, 2))
+    ]
+    assert complaints(lines(*raw)) == []

@@ -3,13 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 
 from cvs.checker.bulk import bulk_of
 from cvs.cli import run
-from cvs.errors import ExitCode
+from cvs.errors import ExitCode, HistoryError
 from cvs.history import arrow
+from cvs.history import events as ev
 from cvs.history.codec import digest
 from cvs.history.parquet import batches_of, schema
 from cvs.model.definitions import view_from_json
@@ -93,3 +95,26 @@ def test_columns_that_are_null_everywhere_are_skipped(
     assert (told.records, told.bases, told.kinds) == (same.records, same.bases, same.kinds)
     one, two = (judged(each, monkeypatch, large=True) for each in (path, plain))
     assert {**one, "files": ()} == {**two, "files": ()}
+
+
+@pytest.mark.usefixtures("on_disk")
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("read", [False, True])
+def test_a_key_of_other_parts_than_its_view_has_is_refused_in_large_files_too(
+    read: bool, large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = violated()
+    write = next(it for it in events if isinstance(it, ev.TestAndSetCalled))
+    if read:
+        ends = events[-1].time
+        events += [
+            ev.ViewReadCalled(process="r", time=ends, operation=1, view=write.view, view_key=None),
+            ev.ViewReadReturned(process="r", time=ends, operation=1, rows=((("a", "b"), {}),)),
+        ]
+    else:
+        events[events.index(write)] = msgspec.structs.replace(write, view_key=("a", "b"))
+    path = tmp_path / "run.ndjson"
+    path.write_bytes(lines(events))
+    with pytest.raises(HistoryError, match="has 1 part, not 2") as refusal:
+        judged(path, monkeypatch, large=large)
+    assert "cvs convert" in str(refusal.value)
