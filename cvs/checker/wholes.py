@@ -5,6 +5,7 @@ readers may see it in both or in neither; snapshots must not, and do not if ever
 the commit's certificate says.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -49,12 +50,28 @@ def whole_view(
     sort = ordered(high)
     if (high[sort][1:] == high[sort][:-1]).any():
         sort = np.lexsort((moment, high))
+    back = _out_of_order(lines.base[mine[sort]], moment[sort]) if complete else set[int]()
+    by_base = mine[ordered(lines.base[mine])]
+    for number in sorted(back):
+        own = slice(*np.searchsorted(lines.base[by_base], (number, number + 1)))
+        _walk(
+            whole,
+            number,
+            by_base[own],
+            lines,
+            told,
+            base=base,
+            links=links,
+            writes=writes,
+        )
     absent = np.concatenate(
         ([0], np.cumsum(told.record < 0))
     )  # versions that touch nothing, before each place
     start, end = base.start[lines.base[mine]], base.start[lines.base[mine] + 1]
     for place in np.flatnonzero(high[sort][1:] == high[sort][:-1]).tolist():
         first, second = sort[place], sort[place + 1]
+        if int(lines.base[mine[first]]) in back:
+            continue
         if writes.called[write[second]] <= moment[first]:
             whole.unsure = True  # both at once
             continue
@@ -66,6 +83,52 @@ def whole_view(
         else:
             whole.unsure = True  # a version that touches nothing may explain it
     return whole
+
+
+def _out_of_order(owner: Integers, moment: Integers) -> set[int]:
+    """Return the base records of which a later version was absorbed before an earlier one: by two view records."""
+    return set(owner[1:][(owner[1:] == owner[:-1]) & (moment[1:] < moment[:-1])].tolist())
+
+
+def _walk(
+    whole: WholeView,
+    number: int,
+    own: Integers,
+    lines: Lines,
+    told: Told,
+    *,
+    base: Base,
+    links: Chains,
+    writes: Operations,
+) -> None:
+    """Go through what view records held of one base record, in the order of time: it was one version, and rose."""
+    versions = range(int(base.start[number]), int(base.start[number + 1]))
+    known: dict[tuple[tuple[int, int], ...], list[int]] = {}
+    for version in versions:
+        image = (
+            ((int(told.record[version]), int(told.content[version])),) if told.record[version] >= 0 else ()
+        )
+        known.setdefault(image, []).append(version)
+    held = {int(told.record[versions[0]]): int(told.content[versions[0]])}
+    reached, since, record, before = versions[0], NONE, NONE, NONE
+    own = own[np.argsort(writes.returned[links.order[lines.write[own]]], kind="stable")]
+    for line in own.tolist():
+        write = links.order[lines.write[line]]
+        called, moment = int(writes.called[write]), int(writes.returned[write])
+        if called <= before and lines.record[line] != record:
+            whole.unsure = True  # both at once
+            return
+        record, before = int(lines.record[line]), moment
+        held[record] = int(lines.after[line])
+        fits = known.get(tuple((key, content) for key, content in held.items() if content))
+        if fits is None:
+            since = moment if since == NONE else since
+            continue
+        if since != NONE:
+            whole.torn.append((int(writes.number[write]), moment - since))
+        elif fits[-1] < reached:
+            whole.lacking.append((int(writes.number[write]), 0))
+        since, reached = NONE, max(reached, fits[min(bisect_left(fits, reached), len(fits) - 1)])
 
 
 def _shared(told: Told, base: Base) -> bool:

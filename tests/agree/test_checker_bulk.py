@@ -212,3 +212,19 @@ def test_an_unknown_base_update_leaves_only_what_it_touches_to_the_exact_judge(r
         some += any(f.count > 1 or f.tier == "lineage" for f in large.findings if f.verdict is Verdict.HOLDS)
     assert compared > runs // 3
     assert some > runs // 6
+
+
+def test_a_base_record_in_two_view_records_is_no_base_state() -> None:
+    """Each of the two absorbs in order, and one of them the later version before the other the earlier one."""
+    run = Recorder()
+    run.named("run", definition_to_json(VIEWS["count"]))
+    run.base("k", {"k": "k", "x": 0, "y": 1})
+    run.write(0, {"x": 0, "count": 1}, [("k", 0, 1)])
+    run.base("k", None)
+    run.base("k", {"k": "k", "x": 1, "y": 1})
+    run.write(1, {"x": 1, "count": 1}, [("k", 0, 3)])
+    run.write(0, None, [("k", 1, 2)])
+    large = large_of(run.rest(), "count")
+    assert large is not None
+    assert str(large.level("view")) == "converged"
+    assert large.of("weak", "view")[0].verdict is Verdict.VIOLATED
