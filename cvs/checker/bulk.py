@@ -5,9 +5,9 @@ For views that are sums and counts by group, or selections and projections, over
 accepted when its signature chain is, each write absorbed lines that go on from what it held, each row is
 the fold of what was absorbed, at the end it is the fold of the final base state, and nothing was absorbed
 before it was called. Then it is strong, without future: what it held is a chain. If every visible change of each
-base record was absorbed one by one in the recorded order, it is complete, in that order; if it showed fewer states
-than there are changes that show in any order, as where an epoch is absorbed at once, it is not (`changes.py`). All
-others are left to the exact judge.
+base record was absorbed one by one, it is complete, and in the recorded order if they followed it; if it showed
+fewer states than there are changes that show in any order, as where an epoch is absorbed at once, it is not
+(`changes.py`). All others are left to the exact judge.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -87,6 +87,9 @@ class Accepted:
     still: dict[str, int] = field(
         default_factory=dict
     )  # ... and so many nobody wrote: they have no certificates
+    elsewise: dict[str, int] = field(
+        default_factory=dict
+    )  # ... and so many absorbed one by one, but not in the recorded order
     others: list[Name] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)  # views of other kinds
     base_of_others: set[Name] = field(default_factory=set)
@@ -148,7 +151,7 @@ def _accept(run: Columns, bulk: Bulk) -> Accepted:
         accepted = links.accepted & mine
         accepted[told.unsure] = False
         lines = _lines(run, links, base, told, accepted)
-        complete = _linear(lines, told, base, accepted)
+        complete, recorded = _linear(lines, told, base, accepted)
         early = base.called[lines.high] > writes.returned[links.order[lines.write]]
         accepted[lines.record[early]] = False
         accepted &= _folds(lines, told, base, shown=bulk.views[view], run=run, links=links)
@@ -161,6 +164,7 @@ def _accept(run: Columns, bulk: Bulk) -> Accepted:
             accepted = complete | short.records
             found.short[view] = short
             found.stale = stale_of(found.stale, changes.of(short.records), links, writes)
+        found.elsewise[view] = int(np.count_nonzero(complete & ~recorded))
         found.stale = stale_of(found.stale, lines.absorbed(base, complete), links, writes)
         found.still[view] = int(
             np.count_nonzero(accepted & (np.bincount(writes.owner, minlength=len(mine)) == 0))
@@ -216,10 +220,10 @@ def _lines(run: Columns, links: Chains, base: Base, told: Told, accepted: Flags)
     )  # fmt: skip
 
 
-def _linear(lines: Lines, told: Told, base: Base, accepted: Flags) -> Flags:
+def _linear(lines: Lines, told: Told, base: Base, accepted: Flags) -> tuple[Flags, Flags]:
     """C2, C3: lines go on from what is held.
 
-    Returns which view records absorbed all that they can see one by one, in the recorded order (C6).
+    Returns which view records absorbed all that they can see one by one (C6), and which so in the recorded order.
     """
     many = len(accepted)
     complete = np.ones(many, dtype=np.bool_)
@@ -243,8 +247,9 @@ def _linear(lines: Lines, told: Told, base: Base, accepted: Flags) -> Flags:
     chosen = np.flatnonzero(visible)  # by record and write, as the lines are
     commit, record = base.commit[lines.at[chosen]], lines.record[chosen]
     back = (commit[1:] < commit[:-1]) & (record[1:] == record[:-1])
-    complete[record[1:][back]] = False
-    return complete
+    recorded = complete.copy()
+    recorded[record[1:][back]] = False
+    return complete, recorded
 
 
 def _visible_changes(told: Told, base: Base, many: int) -> Integers:

@@ -44,6 +44,7 @@ PROVED = (
 COMPLETE = ("complete", "complete-recorded-order")
 DOUBTS = 500
 """Records of a view of another kind that are judged exactly, at most: minutes where all of them are in doubt."""
+ANOTHER_ORDER = "the writes returned in another order than the base updates"
 TOO_LARGE = "the run is too large to search an order of its base updates"
 
 
@@ -62,14 +63,15 @@ def judge_large(
     again = _Again(events, columns, bulk.written)
     exactly = partial(judge, meanings=meanings, budget=budget, whole=False)
     beside = _held(again, exactly, meanings, accepted)
-    if not accepted.names and not any(f.verdict is Verdict.HOLDS for f in beside):
+    if not accepted.names and not any(f.verdict is Verdict.HOLDS for f in beside.findings):
         return None
     least = LARGE if accepted.unknown else WITH_EPOCHS
     if epochs and columns.events < least and not accepted.snapshots.keys() >= set(columns.views):
         return None
     judgement = _rest(again, exactly, accepted)
     judgement.run = _header(columns)
-    judgement.findings += beside
+    judgement.findings += beside.findings
+    judgement.judged += beside.judged
     for view, count in Counter(view for view, _ in accepted.names).items():
         judgement.findings += _of_records(view, count, accepted, columns)
     for view, key in accepted.names[:1]:
@@ -84,10 +86,18 @@ def judge_large(
 def _of_records(view: str, count: int, accepted: Accepted, columns: Columns) -> list[Finding]:
     """Say of how many view records what is proved; of those refuted the first is named."""
     short, still = accepted.short.get(view), accepted.still.get(view, 0)
-    refuted = short.many if short else 0
+    refuted, elsewise = short.many if short else 0, accepted.elsewise.get(view, 0)
     findings = []
     for name in PROVED:
         holds = count - (refuted if name in COMPLETE else still if name == "certificates" else 0)
+        if name == "complete-recorded-order" and elsewise:
+            holds -= elsewise
+            findings.append(
+                Finding(
+                    property=name, verdict=Verdict.UNDECIDED, view=view, tier="lineage", count=elsewise,
+                    reason=ANOTHER_ORDER,
+                )
+            )  # fmt: skip
         if holds:
             findings.append(
                 Finding(property=name, verdict=Verdict.HOLDS, view=view, tier="lineage", count=holds)
@@ -173,12 +183,12 @@ def _rest(again: "_Again", exactly: Exactly, accepted: Accepted) -> Judgement:
     return judgement
 
 
-def _held(again: "_Again", exactly: Exactly, meanings: Meanings, accepted: Accepted) -> list[Finding]:
+def _held(again: "_Again", exactly: Exactly, meanings: Meanings, accepted: Accepted) -> Judgement:
     """Judge the records of views of other kinds by what they hold, and exactly what that leaves over."""
     columns = again.columns
-    views, findings = set(accepted.unknown), list[Finding]()
+    views, judgement = set(accepted.unknown), exactly(replay([]))
     if not views:
-        return findings
+        return judgement
     unsure = np.zeros(len(columns.bases), np.bool_)
     unsure[columns.updates.owner[columns.updates.outcome == UNKNOWN]] = True
     writes = [view in views for view, _ in columns.records]
@@ -188,17 +198,16 @@ def _held(again: "_Again", exactly: Exactly, meanings: Meanings, accepted: Accep
         found = held.accept(run, view, meaning) if meaning is not None else None
         if found is not None and found.snapshots is not None:
             accepted.snapshots[view.name] = Snapshots(stale=found.snapshots, short=False)
-        if found is None:
-            findings += exactly(run, views=[view.name]).findings
-            continue
-        findings += [*_of_held(view.name, found), *_left_over(run, view, found, exactly)]
-    return findings
+        exact = exactly(run, views=[view.name]) if found is None else _left_over(run, view, found, exactly)
+        judgement.findings += [*(_of_held(view.name, found) if found is not None else ()), *exact.findings]
+        judgement.judged += exact.judged
+    return judgement
 
 
-def _left_over(run: Run, view: ViewRun, found: held.Accepted, exactly: Exactly) -> list[Finding]:
+def _left_over(run: Run, view: ViewRun, found: held.Accepted, exactly: Exactly) -> Judgement:
     """Judge exactly the records that were left over, with the base records that can matter to them."""
     if not found.others:
-        return []
+        return exactly(replay([]))
     others = set(found.others[:DOUBTS])
     records = {key: view.records[key] for key in others if key in view.records}
     timelines = {name: run.timelines[name] for name in found.base_of_others if name in run.timelines}
@@ -207,12 +216,13 @@ def _left_over(run: Run, view: ViewRun, found: held.Accepted, exactly: Exactly) 
         order=[update for update in run.order if update[0] in timelines],
     )  # fmt: skip
     exact = exactly(less, owned=lambda _, key: key in others)
-    findings = [finding for finding in exact.findings if finding.key in others]
+    exact.findings = [finding for finding in exact.findings if finding.key in others]
     many, why = len(found.others) - len(others), f"records in doubt are searched up to {DOUBTS:,}"
-    return findings + [
+    exact.findings += [
         Finding(property=name, verdict=Verdict.UNDECIDED, view=view.name, count=many, reason=why)
         for name in (PROVED if many else ())
     ]
+    return exact
 
 
 def _of_held(view: str, found: held.Accepted) -> list[Finding]:
@@ -276,14 +286,14 @@ def _whole_view(view: str, accepted: Accepted, judgement: Judgement) -> list[Fin
         if view in accepted.unknown:
             why = "what its records hold tells nothing of it, and the run is too large for a search"
         ends = [f.verdict for f in judgement.of("converged", "record") if f.view == view]
-        verdicts = {"converged": worst(ends or [Verdict.UNDECIDED])}
-        found = [(name, verdicts.get(name, Verdict.UNDECIDED)) for name in PROVED[1:6]]
+        end = worst(ends or [Verdict.UNDECIDED])
+        others = (end, "needs converged") if end is Verdict.VIOLATED else (Verdict.UNDECIDED, why)
+        first = (end, {Verdict.VIOLATED: "a record is not", Verdict.UNDECIDED: why}.get(end, ""))
         return [
             Finding(
-                property=name, verdict=verdict, view=view, granularity="view", tier="lineage",
-                reason=why if verdict is Verdict.UNDECIDED else "",
+                property=name, verdict=verdict, view=view, granularity="view", tier="lineage", reason=reason,
             )
-            for name, verdict in found
+            for name, (verdict, reason) in zip(PROVED[1:6], (first, *[others] * 4), strict=True)
         ]  # fmt: skip
     return [_of_whole(view, name, whole) for name in PROVED[1:8]]
 
@@ -307,7 +317,7 @@ def _of_whole(view: str, name: str, whole: WholeView) -> Finding:
     elif whole.unsure:
         verdict, reason = Verdict.UNDECIDED, "writes overlap in time; another order could explain them"
     elif name == "complete-recorded-order" and not whole.in_recorded_order:
-        verdict, reason = Verdict.UNDECIDED, "the writes returned in another order than the base updates"
+        verdict, reason = Verdict.UNDECIDED, ANOTHER_ORDER
     return Finding(
         property=name, verdict=verdict, view=view, granularity="view", tier="lineage", reason=reason,
         event=event, witness=witness,

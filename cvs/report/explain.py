@@ -12,7 +12,7 @@ from cvs.checker.verdict import Finding, Verdict
 _BECAUSE = {
     "final": "at the end it showed {shown}, but the view of the last base state is {expected}",
     "state": "it showed {state}, which is the view of no base state at all",
-    "prefix": "up to there one rising sequence of base states explains it; {state} cannot continue any of them",
+    "prefix": "one rising sequence of base states explains it up to there; what came then, {state}, continues none",
     "pair": "it showed {earlier} and later {state}: no base state of the first is older than one of the second",
     "count": "{changes} base updates change what it shows in whatever order, and it changed {shown} times",
     "held": "by its own certificates it held contributions of different versions of one base record there",
@@ -69,7 +69,8 @@ def _adjective(name: str) -> str:
 
 def _because(kind: str, facts: Mapping[str, Any], positions: tuple[int, ...], judged: Judged | None) -> str:
     if kind in ("order", "certificate"):
-        return str(facts.get("why", "the order in time contradicts it"))
+        line, why = facts.get("line"), str(facts.get("why", "the order in time contradicts it"))
+        return why if line is None else f"{_claim(line)}: {why}"
     told: dict[str, str] = {name: shown_value(value) for name, value in facts.items()}
     if judged is not None and positions:
         states = judged.subject.states
@@ -78,6 +79,12 @@ def _because(kind: str, facts: Mapping[str, Any], positions: tuple[int, ...], ju
     if kind not in _BECAUSE:
         return "see the witness"
     return _BECAUSE[kind].format_map(_Blank(told))
+
+
+def _claim(line: Any) -> str:
+    """Write a line of a certificate."""
+    record = f"{line.table} {shown_key(line.key)}"
+    return f"its certificate takes {record} from version {line.from_version} to {line.to_version}"
 
 
 class _Blank(dict[str, str]):

@@ -228,3 +228,66 @@ def test_a_base_record_in_two_view_records_is_no_base_state() -> None:
     assert large is not None
     assert str(large.level("view")) == "converged"
     assert large.of("weak", "view")[0].verdict is Verdict.VIOLATED
+
+
+def apart(chance: random.Random, name: str) -> list[Any]:
+    """A right run of which each view record absorbs when it likes; of one base record in order."""
+    run = Recorder()
+    run.named("run", definition_to_json(VIEWS[name]))
+    rows: dict[str, dict[str, Any] | None] = {}
+    pending: list[tuple[int, str, int, int, int | None]] = []  # group, base key, from, to, what it adds
+    reached: dict[tuple[int, str], int] = {}
+    held: dict[int, dict[str, int]] = {}
+    for step in range(10):
+        if step < 8:
+            key = f"k{chance.randrange(3)}"
+            before = rows.get(key)
+            after = (
+                None
+                if before and chance.random() < 0.3
+                else {"k": key, "x": chance.randrange(2), "y": 1 + chance.randrange(3)}
+            )
+            version, rows[key] = run.base(key, after), after
+            for group in {r["x"] for r in (before, after) if r is not None}:
+                adds = after["y"] if after is not None and after["x"] == group else None
+                pending.append((group, key, version - 1, version, adds))
+        while pending and (step == 9 or chance.random() < 0.5):
+            chosen = chance.choice(pending)[:2]
+            first = next(it for it in pending if it[:2] == chosen)
+            pending.remove(first)
+            group, key, low, high, adds = first
+            low = chance.choice((low, reached.get((group, key), 0)))
+            reached[group, key] = high
+            mine = held.setdefault(group, {})
+            mine.pop(key, None)
+            if adds is not None:
+                mine[key] = adds
+            shown = (
+                {"x": group, "sum": sum(mine.values())} if name == "sum" else {"x": group, "count": len(mine)}
+            )
+            run.write(group, shown if mine else None, [(key, low, high)])
+    return run.rest()
+
+
+@pytest.mark.parametrize("runs", [60, pytest.param(1_500, marks=pytest.mark.slow)])
+def test_view_records_that_go_each_at_its_own_pace_are_judged_alike(runs: int) -> None:
+    """One by one in another order is complete; a base record in two view records at once is no base state."""
+    chance = random.Random(15)
+    found: dict[Any, int] = {}
+    for _ in range(runs):
+        name = chance.choice(("sum", "count"))
+        events = apart(chance, name)
+        large = large_of(events, name)
+        if large is None:
+            continue
+        meaning = DefinitionMeaning(VIEWS[name])
+        exact = judge(replay(events), lambda _, meaning=meaning: meaning)
+        assert str(large.level("record")) == str(exact.level("record")) == "complete", events
+        for prop in LEVELS:
+            for one, other in zip(large.of(prop, "view"), exact.of(prop, "view"), strict=True):
+                pair = one.verdict, other.verdict
+                found[prop, *pair] = found.get((prop, *pair), 0) + 1
+                assert pair != (Verdict.HOLDS, Verdict.VIOLATED), (events, prop, one, other)
+                assert one.verdict is other.verdict or one.tier == "lineage", (events, prop, one, other)
+    assert found["weak", Verdict.VIOLATED, Verdict.VIOLATED] > runs // 4
+    assert found["complete", Verdict.HOLDS, Verdict.HOLDS] >= runs // 12

@@ -218,3 +218,24 @@ def test_what_an_engine_cannot_do_is_said_before_it_starts(
 ) -> None:
     assert run(["audit", str(good_run), *arguments]) == ExitCode.USAGE
     assert "next:" in capsys.readouterr().err
+
+
+def test_what_is_left_over_of_a_large_run_is_told_with_what_was_seen(
+    tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a view that columns do not know; a certificate that is not true is told with its line."""
+    monkeypatch.setattr("cvs.report.audit.LARGE", -1)
+    run_of = Recorder()
+    run_of.named("run", definition_to_json(VIEWS["min"]))
+    for number, (group, smallest) in enumerate((("a", 5), ("b", 7), ("b", 1), ("c", 7))):
+        run_of.base(f"k{number}", {"x": group, "y": 5 if number == 0 else 7})
+        run_of.write(group, {"x": group, "min": smallest}, [(f"k{number}", 0, 1)])
+    run_of.write("a", {"x": "a", "min": 5}, [("k0", 0, 1)])
+    path = tmp_path / "run.ndjson"
+    path.write_bytes(lines(run_of.rest()))
+    assert run(["audit", str(path)]) == ExitCode.VIOLATED
+    text = capsys.readouterr().out
+    assert "it showed (min=1, x='b')" in text
+    assert 'the whole of view "v" is not converged: a record is not' in text
+    assert run(["audit", str(path), "--finding", "certificates"]) == ExitCode.VIOLATED
+    assert "its certificate takes r 'k0' from version 0 to 1: absorbed before" in capsys.readouterr().out
