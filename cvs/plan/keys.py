@@ -38,6 +38,9 @@ class Facts:
     keys: frozenset[Columns]
     never_null: Columns
     dependencies: tuple[Dependency, ...] = ()
+    absent: tuple[
+        Dependency, ...
+    ] = ()  # where one of the first is null, all of the second are: no row was joined
 
     def closure(self, start: Columns) -> Columns:
         """Return everything a set of columns determines."""
@@ -110,6 +113,8 @@ class _Prover:
     def select(self, relation: Select) -> Facts:
         inner = self.of(relation.source)
         equal, solid = _learned(relation.predicate)
+        empty = _nulls(relation.predicate)
+        equal += [(EMPTY, side) for marks, side in inner.absent if marks & empty]
         found = _with_dependencies(inner, [*inner.dependencies, *equal], inner.never_null | solid)
         return _with_keys(found, [*found.keys, EMPTY]) if found.unique(EMPTY) else found
 
@@ -123,6 +128,8 @@ class _Prover:
                 first = copies.setdefault(column.expression.name, column.name)
                 if first != column.name:
                     dependencies += _both_ways(first, column.name)
+            elif (pair := _merged(column.expression)) in inner.never_null:
+                copies.setdefault(pair, column.name)
             elif isinstance(column.expression, Literal):
                 dependencies.append((EMPTY, frozenset([column.name])))
         solid = frozenset(c.name for c in relation.columns if _never_null(c.expression, inner.never_null))
@@ -184,11 +191,22 @@ class _Prover:
             keys += right.keys
             dependencies += [(key, frozenset(names)) for key in right.keys]
         keys += [a | b for a in left.keys for b in right.keys]
+        absent: list[Dependency] = []
+        mine, others = (frozenset(pair[side] for pair in on) for side in (0, 1))
         if relation.kind in ("left", "full"):
             dependencies = _surviving(dependencies, right)
+            absent.append((others | right.never_null, frozenset(right.columns)))
         if relation.kind in ("right", "full"):
             dependencies = _surviving(dependencies, left)
-        return _bounded(names, keys, solid, dependencies)
+            absent.append((mine | left.never_null, frozenset(left.columns)))
+        alike = len(on) == len(relation.on) and relation.residual is None
+        if relation.kind == "full" and alike and left_one and right_one:
+            merged = frozenset(_either(a, b) for a, b in on)
+            if mine <= left.never_null and others <= right.never_null:
+                keys.append(merged)
+                dependencies.append((merged, frozenset(names)))
+                solid |= merged
+        return _bounded(names, keys, solid, dependencies, (*left.absent, *right.absent, *absent))
 
     def set_operation(self, relation: SetOperation) -> Facts:
         left, right = self.of(relation.left), self.of(relation.right)
@@ -198,6 +216,23 @@ class _Prover:
             return _with_keys(left, [*left.keys, *keys])
         solid = left.never_null & _renamed(right.never_null, positions)
         return _bounded(left.columns, keys, solid, [])
+
+
+def _either(one: str, two: str) -> str:
+    """Name what the joined columns of a full join are together; it is no column until it is selected."""
+    return f"COALESCE({min(one, two)}, {max(one, two)})"
+
+
+def _merged(expression: Expression) -> str:
+    """Return that name for a COALESCE of two columns, or nothing."""
+    if (
+        not isinstance(expression, Call)
+        or expression.function != "coalesce"
+        or len(expression.arguments) != 2
+    ):
+        return ""
+    one, two = expression.arguments
+    return _either(one.name, two.name) if isinstance(one, Column) and isinstance(two, Column) else ""
 
 
 def _surviving(dependencies: list[Dependency], filled: Facts) -> list[Dependency]:
@@ -215,20 +250,24 @@ def _renamed(columns: Columns, names: Mapping[str, str]) -> Columns:
 
 
 def _bounded(
-    names: tuple[str, ...], keys: list[Columns], solid: Columns, dependencies: list[Dependency]
+    names: tuple[str, ...],
+    keys: list[Columns],
+    solid: Columns,
+    dependencies: list[Dependency],
+    absent: tuple[Dependency, ...] = (),
 ) -> Facts:
     minimal = [k for k in dict.fromkeys(keys) if not any(other < k for other in keys)]
     chosen = sorted(minimal, key=lambda k: (len(k), sorted(k)))[:KEYS_MAX]
     useful = tuple(dict.fromkeys(d for d in dependencies if not d[1] <= d[0]))
-    return Facts(columns=names, keys=frozenset(chosen), never_null=solid, dependencies=useful)
+    return Facts(columns=names, keys=frozenset(chosen), never_null=solid, dependencies=useful, absent=absent)
 
 
 def _with_keys(known: Facts, keys: list[Columns]) -> Facts:
-    return _bounded(known.columns, keys, known.never_null, list(known.dependencies))
+    return _bounded(known.columns, keys, known.never_null, list(known.dependencies), known.absent)
 
 
 def _with_dependencies(known: Facts, dependencies: list[Dependency], solid: Columns) -> Facts:
-    return _bounded(known.columns, list(known.keys), solid, dependencies)
+    return _bounded(known.columns, list(known.keys), solid, dependencies, known.absent)
 
 
 def _learned(predicate: Expression | None) -> tuple[list[Dependency], Columns]:
@@ -260,13 +299,24 @@ def _learned(predicate: Expression | None) -> tuple[list[Dependency], Columns]:
     return fixed, solid
 
 
+def _nulls(predicate: Expression | None) -> Columns:
+    """Return the columns that are null where a predicate is true."""
+    if not isinstance(predicate, Call):
+        return EMPTY
+    if predicate.function == "and":
+        return EMPTY.union(*(_nulls(argument) for argument in predicate.arguments))
+    return frozenset(
+        a.name for a in predicate.arguments if isinstance(a, Column) and predicate.function == "is_null"
+    )
+
+
 def _never_null(expression: Expression, solid: Columns) -> bool:
     if isinstance(expression, Column):
         return expression.name in solid
     if isinstance(expression, Literal):
         return expression.value is not None
     if expression.function == "coalesce":
-        return any(_never_null(a, solid) for a in expression.arguments)
+        return _merged(expression) in solid or any(_never_null(a, solid) for a in expression.arguments)
     if expression.function == "case":
         values = [*expression.arguments[1:-1:2], expression.arguments[-1]]
         return all(_never_null(v, solid) for v in values)

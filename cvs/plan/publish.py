@@ -177,6 +177,10 @@ def _missing_below(relation: Relation, tables: Mapping[str, BaseTable]) -> str:
     shown = {c.expression.name for c in relation.columns if isinstance(c.expression, Column)}
     known = below.closure(frozenset(shown))
     lacking = sorted((sorted(key - known) for key in below.keys if key - known), key=len)
+    filled = frozenset[str]().union(*(side for _, side in below.absent))
+    if lacking and filled & {*lacking[0]}:
+        names = [name for name in lacking[0] if name in filled]
+        return f"GROUP BY what tells rows apart, or write SELECT DISTINCT: {', '.join(names)} may be null"
     grouped = isinstance(_below(relation), Aggregate)
     names = [name.split(".", 1)[1] if grouped else name for name in lacking[0]] if lacking else []
     return f"add {', '.join(names)} to the SELECT, or write SELECT DISTINCT" if names else ""

@@ -45,7 +45,7 @@ HAVING EXISTS (SELECT 1 FROM lines l WHERE l.customer = o.customer AND l.quantit
 CREATE MATERIALIZED VIEW shop.counted AS
 SELECT id, (SELECT COUNT(*) FROM orders o WHERE o.customer = c.id) AS n,
        (SELECT MAX(total) FROM orders o WHERE o.customer = c.id AND o.vip) AS m FROM customers c;
-CREATE MATERIALIZED VIEW shop.no_orders AS
+CREATE MATERIALIZED VIEW shop.few_orders AS
 SELECT c.id FROM customers c WHERE (SELECT COUNT(*) FROM orders o WHERE o.customer = c.id) = 0;
 CREATE MATERIALIZED VIEW shop.of_their_status AS
 SELECT customer, day, id FROM orders WHERE total > (SELECT AVG(o2.total) FROM orders o2 WHERE o2.status = orders.status);
@@ -145,3 +145,11 @@ SELECT customer, day, id, day + INTERVAL 1 MONTH AS a, day - INTERVAL '1' YEAR A
 CREATE MATERIALIZED VIEW shop.hours AS
 SELECT CAST(seen AS DATE) AS d, HOUR(seen) AS h, COUNT(*) AS n, MIN(seen) AS f FROM visits
 WHERE seen > TIMESTAMP '2024-01-02 00:00:00+02:00' AND seen < '2024-01-04' GROUP BY CAST(seen AS DATE), HOUR(seen);
+
+-- outer joins for what is missing, and for two sides side by side
+CREATE MATERIALIZED VIEW shop.without_large AS
+SELECT c.id, c.name FROM customers c LEFT JOIN orders o ON o.customer = c.id AND o.total > 1 WHERE o.customer IS NULL;
+CREATE MATERIALIZED VIEW shop.side_by_side AS
+SELECT COALESCE(b.customer, a.customer) AS customer, a.n, b.s
+FROM (SELECT customer, COUNT(*) AS n FROM orders WHERE total > 1 GROUP BY customer) a
+FULL JOIN (SELECT customer, SUM(total) AS s FROM orders WHERE id > 1 GROUP BY customer) b ON a.customer = b.customer;

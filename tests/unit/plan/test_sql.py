@@ -74,6 +74,36 @@ def test_group_by_what_a_key_determines_is_keyed_by_the_key_alone() -> None:
     assert view.warnings == ()
 
 
+def test_what_a_left_join_does_not_find_is_keyed_by_its_left_side() -> None:
+    """The habit of writing an anti-join: where a joined column is null, nothing was joined."""
+    without = "SELECT c.id, c.name FROM customers c LEFT JOIN orders o ON o.customer = c.id"
+    assert one(f"{without} WHERE o.customer IS NULL").key.columns == ("id",)
+    assert one(f"{without} AND o.total > 5 WHERE o.id IS NULL AND c.name <> 'x'").key.columns == ("id",)
+    for query in (without, f"{without} WHERE o.total IS NULL", f"{without} WHERE o.id IS NULL OR c.id = 1"):
+        with pytest.raises(SpecificationError, match="surely unique") as refusal:
+            one(query)
+        assert refusal.value.next_step.startswith("GROUP BY what tells rows apart")
+
+
+def test_the_joined_columns_of_a_full_join_are_its_key_together() -> None:
+    small = "(SELECT customer, COUNT(*) AS n FROM orders WHERE total > 5 GROUP BY customer)"
+    by_region = "(SELECT region AS customer, COUNT(*) AS n FROM orders{} GROUP BY region)"
+    full = (
+        "SELECT COALESCE({}) AS customer, a.n, b.n AS m FROM {} a FULL JOIN {} b ON a.customer = b.customer"
+    )
+    for names in ("a.customer, b.customer", "b.customer, a.customer"):
+        view = one(full.format(names, small, small.replace(">", "<")))
+        assert (view.key.columns, view.warnings) == (("customer",), ())
+    known = by_region.format(" WHERE region IS NOT NULL")
+    assert one(full.format("a.customer, b.customer", known, known)).key.columns == ("customer",)
+    for query in (  # a null of each side; what is no COALESCE of both
+        full.format("a.customer, b.customer", by_region.format(""), known),
+        full.format("a.customer, 0", small, small),
+    ):
+        with pytest.raises(SpecificationError, match="surely unique"):
+            one(query)
+
+
 def test_a_nullable_key_leaves_rows_out_and_says_so() -> None:
     view = one("SELECT region, COUNT(*) AS n FROM orders GROUP BY region")
     assert isinstance(view.definition.relation, Select)
