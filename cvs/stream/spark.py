@@ -21,7 +21,7 @@ from pyspark.serializers import PickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from cvs.errors import MissingEnvironmentError
+from cvs.errors import CvsError, MissingEnvironmentError
 from cvs.stream.tasks import uncollected
 
 TURN_SECONDS = 10.0
@@ -67,17 +67,25 @@ def spread_over(session: SparkSession) -> Callable[[Callable[[Any], Any], Sequen
     """Return what runs a function on each slice in a Spark task and collects the answers.
 
     Both travel as bytes: Spark's pickler asks Python about every object in them, which took half of an epoch's time.
+    A refusal is an answer too: what a task raises comes out of Spark as a fault of Java's.
     """
     plain = PickleSerializer()
 
     def spread(function: Callable[[Any], Any], slices: Sequence[Any]) -> list[Any]:
         def task(packed: bytes) -> Any:
-            found = plain.dumps(uncollected(function)(plain.loads(packed)))
+            try:
+                found = uncollected(function)(plain.loads(packed))
+            except CvsError as refusal:
+                found = refusal
+            answer = plain.dumps(found)
             settle()
-            return found
+            return answer
 
         rdd = session.sparkContext.parallelize(list(map(plain.dumps, slices)), len(slices))
-        return list(map(plain.loads, rdd.map(task).collect()))
+        answers = list(map(plain.loads, rdd.map(task).collect()))
+        if refusal := next((it for it in answers if isinstance(it, CvsError)), None):
+            raise refusal
+        return answers
 
     return spread
 

@@ -9,12 +9,13 @@ from weakref import WeakSet
 
 import pytest
 
+from cvs.errors import StoreError
 from cvs.programs.delta import StaleDriverError
 from cvs.programs.epoch import PUBLISHING, Pin
 from cvs.programs.epoch_run import EpochResult, run_epoch
 from cvs.programs.epoch_whole import places, whole_step
 from cvs.programs.stage_bucket import drive
-from cvs.stream import tasks
+from cvs.stream import spark, tasks
 from cvs.stream.bases import delta_input
 from cvs.stream.shop import VIEWS
 from tests.campaigns.views import MORE
@@ -139,3 +140,34 @@ def test_a_view_published_in_tasks_equals_one_published_in_one_process(
     assert sorted(map(repr, spread.shown)) == sorted(map(repr, alone.shown))
     assert len(seen) > len(where)
     assert max(seen) == 1, "what was read of the same bucket"
+
+
+class _Here:
+    """Spark's context, as far as a spread needs it: what it maps it maps here."""
+
+    def parallelize(self, slices: list[bytes], _count: int) -> "_Here":
+        self.slices = slices
+        return self
+
+    def map(self, task: Any) -> "_Here":
+        self.slices = [task(one) for one in self.slices]
+        return self
+
+    def collect(self) -> list[bytes]:
+        return self.slices
+
+
+def _no_answer(item: int) -> int:
+    if item == 2:
+        raise StoreError("the cluster does not answer", next_step="see that a quorum is up")
+    return item
+
+
+def test_what_a_task_refuses_is_refused_and_no_fault_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark would bury it in a stack of Java's, and `cvs run` end with `a mistake of ours` when a node went away."""
+    monkeypatch.setattr(spark, "settle", lambda: None)
+    spread = spark.spread_over(SimpleNamespace(sparkContext=_Here()))  # type: ignore[arg-type]  # stands in
+    assert spread(_no_answer, [1, 3]) == [1, 3]
+    with pytest.raises(StoreError, match="does not answer") as refusal:
+        spread(_no_answer, [1, 2, 3])
+    assert refusal.value.next_step == "see that a quorum is up"
