@@ -118,7 +118,7 @@ def test_the_two_serial_levels_are_never_mixed_on_one_table(cassandra_node: Node
 def test_no_piece_of_a_request_waits_for_an_answer_to_the_one_before(cassandra_node: Node) -> None:
     """The driver sends pieces of 4 KiB; without this option the last one of a lone request waits 40 ms."""
     session = CassandraSession(ClusterAddress(contact_points=(cassandra_node.address,)))
-    sockets = [it._socket for pool in session.driver.get_pools() for it in pool._connections.values()]
+    sockets = [pool._connection._socket for pool in session.driver.get_pools()]
     assert sockets
     assert all(it.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for it in sockets)
     session.close()
