@@ -17,6 +17,7 @@ from cvs.model.types import normal
 from cvs.model.values import spelled
 from cvs.model.views import BaseTable
 from cvs.programs.epoch_run import told_key
+from cvs.store.sending import ROWS_FIRST, next_page
 from cvs.store.session import CassandraSession
 
 Row = dict[str, Any]  # because columns have any CQL type
@@ -110,11 +111,12 @@ def pages(
     while waiting or running:
         while waiting and len(running) < ASKED_AT_ONCE:
             bound = statement.bind(waiting.popleft())
-            bound.fetch_size = ROWS_A_PAGE
+            bound.fetch_size = ROWS_FIRST
             running.append(session.driver.execute_async(bound))
         future = running.popleft()
         rows = future.result().current_rows
         if future.has_more_pages:
-            future.start_fetching_next_page()
+            size = sum(len(value) for row in rows for value in row if isinstance(value, str | bytes))
+            next_page(future, size, len(rows), most=ROWS_A_PAGE)
             running.append(future)
         yield rows

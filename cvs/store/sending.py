@@ -17,6 +17,11 @@ IN_FLIGHT = 64
 NO_ROOM_PAUSE, NO_ROOM_SECONDS = 0.001, 30.0
 """How long a full connection is left alone, and after how long a statement is answered by the refusal."""
 
+ROWS_FIRST, BYTES_A_PAGE = 100, 4 << 20
+"""How many rows the first page of a table has, and how large others are at most: a thousand documents at once are more
+than a small node has memory for, and the driver's time grows with the square of what comes at once.
+"""
+
 
 def answers_of(
     driver: Session,
@@ -88,3 +93,10 @@ def no_room(failure: BaseException | None) -> bool:
     """Say whether a statement was sent to no host, because the sockets to them were full."""
     causes = (failure.errors or {}).values() if isinstance(failure, NoHostAvailable) else ()
     return bool(causes) and all(isinstance(cause, ConnectionBusy) for cause in causes)
+
+
+def next_page(future: ResponseFuture, size: int, count: int, *, most: int) -> None:
+    """Ask for another page of rows like those that came (so many, of so many bytes), as large as pages may be."""
+    fits = BYTES_A_PAGE * count // max(1, size) if count else most
+    future.message.fetch_size = max(1, min(most, fits))
+    future.start_fetching_next_page()

@@ -22,7 +22,7 @@ from cvs.model.layout import quoted
 from cvs.programs.epoch_run import RowInDoubt
 from cvs.programs.stage_codec import unpack
 from cvs.store.outcomes import UNANSWERED
-from cvs.store.sending import answers_of
+from cvs.store.sending import ROWS_FIRST, answers_of, next_page
 from cvs.store.session import CassandraSession
 from cvs.stream.scanned import Selection
 
@@ -175,10 +175,10 @@ class Build:
         if self._page is None:
             text = f"{selection.select} WHERE {selection.token} > ?"
             bound = self._session.prepared(text).bind((source.offset + LOWEST,))
-            bound.fetch_size = min(ROWS_A_PAGE, self._rows_a_second or ROWS_A_PAGE)
+            bound.fetch_size = min(ROWS_FIRST, self._rows_a_second or ROWS_FIRST)
             self._page, self._partition = self._driver.execute(bound), b""
         else:
-            self._page.fetch_next_page()
+            self._page = _next(self._page, min(ROWS_A_PAGE, self._rows_a_second or ROWS_A_PAGE))
         rows = self._page.current_rows
         more = self._page.has_more_pages
         changes = [change for row in rows for change in self._changes(selection, row)]
@@ -222,8 +222,12 @@ class Build:
     def rows(self, selection: Selection) -> Iterator[Any]:
         """Read a base table from end to end, serialized."""
         bound = self._session.prepared(selection.select).bind(())
-        bound.fetch_size = ROWS_A_PAGE
-        yield from self._driver.execute(bound)
+        bound.fetch_size = ROWS_FIRST
+        page = self._driver.execute(bound)
+        yield from page.current_rows
+        while page.has_more_pages:
+            page = _next(page, ROWS_A_PAGE)
+            yield from page.current_rows
 
     def put(self, changes: list[Change]) -> None:
         """Put changes into the feed; where the scan is stays as it is."""
@@ -288,3 +292,10 @@ def _after(rows: list[Any], before: Source) -> Source:
     tokens = [int.from_bytes(row[0], "big", signed=True) for row in rows]
     whole = [token for token in tokens if token != tokens[-1]]
     return Source(before.segment, whole[-1] - LOWEST) if whole else before
+
+
+def _next(page: Any, most: int) -> Any:
+    """Return the page after one of serialized rows."""
+    rows = page.current_rows
+    next_page(page.response_future, sum(len(it) for row in rows for it in row if it), len(rows), most=most)
+    return page.response_future.result()

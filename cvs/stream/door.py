@@ -8,7 +8,7 @@ refused is unknown, and the machine resolves it by a SERIAL read.
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from typing import Any
@@ -32,8 +32,8 @@ from cvs.store.sending import answers_of
 from cvs.store.session import CassandraSession
 from cvs.store.slices import given_up, halves
 from cvs.stream.batches import batches, together
+from cvs.stream.weights import SAMPLED, Weights
 
-KEYS_A_READ = 400
 PUTS_PACKED = 500
 PUT_TRIES = 60
 TRY_SECONDS = 0.5
@@ -41,8 +41,8 @@ OVERSIZED = re.compile("exceeds allowed maximum|oversized|too large", re.IGNOREC
 SIGNATURE = "incarnation, epoch, chunk, last"
 READ = f"SELECT {SIGNATURE}, row, stored FROM"
 
-Read = tuple[str, Values, int]
-"""A statement, its values, and the consistency it is read at; of three values the last two bound a slice."""
+Read = tuple[str, Values, int, str]
+"""A statement, its values, the consistency it is read at, and its table; of three values the last two bound a slice."""
 Check = Callable[[], None]
 
 
@@ -83,6 +83,7 @@ class CassandraDoor:
         self._publications = publications
         self.check = check
         self.meter = Meter()
+        self._weights = Weights()
 
     def __call__(self, requests: list[Any]) -> list[Any]:
         """Carry out a round: by kind, everything of a kind in flight together."""
@@ -115,6 +116,7 @@ class CassandraDoor:
         return [None] * len(requests)
 
     def _read_buckets(self, requests: list[ReadBucket]) -> list[BucketRead]:
+        self._sample(requests, self._read_buckets)
         found: list[list[Any]] = [[] for _ in requests]
         reads = [(index, read) for index, request in enumerate(requests) for read in self._reads(request)]
         for (index, _), rows in zip(reads, self._answered([read for _, read in reads]), strict=True):
@@ -122,6 +124,7 @@ class CassandraDoor:
         answers = []
         for request, rows in zip(requests, found, strict=True):
             signatures = {row[:4] for row in rows}
+            self._weights.note(request.table, (row[5] for row in rows))
             if len(signatures) > 1:
                 answers += self._read_buckets([request])  # because two moments were seen: start again
                 continue
@@ -137,19 +140,25 @@ class CassandraDoor:
         table = f"{self._keyspace}.{request.table}"
         level = self._session.serial if request.serial else ConsistencyLevel.QUORUM
         if request.everything:
-            yield f"{READ} {table} WHERE bucket = ?", (request.bucket,), level
+            yield f"{READ} {table} WHERE bucket = ?", (request.bucket,), level, request.table
             return
-        keys = [SENTINEL, *request.keys]
-        for start in range(0, len(keys), KEYS_A_READ):
-            part = keys[start : start + KEYS_A_READ]
-            yield f"{READ} {table} WHERE bucket = ? AND row IN ?", (request.bucket, part), level
+        keys, at_once = [SENTINEL, *request.keys], self._weights.at_once(request.table)
+        for start in range(0, len(keys), at_once):
+            part = keys[start : start + at_once]
+            yield (
+                f"{READ} {table} WHERE bucket = ? AND row IN ?",
+                (request.bucket, part),
+                level,
+                request.table,
+            )
         for prefix in request.prefixes:
             text = f"{READ} {table} WHERE bucket = ? AND row >= ? AND row < ?"
-            yield text, (request.bucket, prefix, beyond(prefix)), level
+            yield text, (request.bucket, prefix, beyond(prefix)), level, request.table
 
     def _answered(self, reads: list[Read]) -> list[Any]:
         """Carry reads out; a slice in which a replica met too much that is deleted is read in halves."""
-        answers = self._repeated([self._bound(*read) for read in reads], halved=True)
+        asked = [self._paged(self._bound(text, values, level), table) for text, values, level, table in reads]
+        answers = self._repeated(asked, halved=True)
         for index, answer in enumerate(answers):
             if given_up(answer):
                 answers[index] = [
@@ -179,23 +188,38 @@ class CassandraDoor:
         return batch
 
     def _read_images(self, requests: list[ReadImages]) -> list[dict[bytes, bytes]]:
+        self._sample(requests, self._read_images)
         statements: list[tuple[int, Any]] = []
         for index, request in enumerate(requests):
             table = f"{self._keyspace}.{request.table}"
             read = f"SELECT base_key, image FROM {table} WHERE bucket = ?"
-            for start in range(0, len(request.keys), KEYS_A_READ):
-                part = list(request.keys[start : start + KEYS_A_READ])
+            at_once = self._weights.at_once(request.table)
+            for start in range(0, len(request.keys), at_once):
+                part = list(request.keys[start : start + at_once])
                 statements.append((index, self._bound(f"{read} AND base_key IN ?", (request.bucket, part))))
             for prefix in request.prefixes:
                 if not prefix:
-                    statements.append((index, self._bound(read, (request.bucket,))))
+                    statements.append(
+                        (index, self._paged(self._bound(read, (request.bucket,)), request.table))
+                    )
                     continue
                 text = f"{read} AND base_key >= ? AND base_key < ?"
-                statements.append((index, self._bound(text, (request.bucket, prefix, beyond(prefix)))))
+                bound = self._bound(text, (request.bucket, prefix, beyond(prefix)))
+                statements.append((index, self._paged(bound, request.table)))
         answers: list[dict[bytes, bytes]] = [{} for _ in requests]
         for (index, _), rows in zip(statements, self._repeated([s for _, s in statements]), strict=True):
             answers[index].update(rows)
+        for request, images in zip(requests, answers, strict=True):
+            self._weights.note(request.table, images.values())
         return answers
+
+    def _sample(self, requests: list[Any], read: Callable[[list[Any]], Any]) -> None:
+        """Look at one row of some buckets before many of a table are read that nobody read yet."""
+        many = [it for it in requests if len(it.keys) > 1]
+        unknown = self._weights.unknown(it.table for it in many)
+        some = [replace(it, keys=it.keys[-1:], prefixes=()) for it in many if it.table in unknown]
+        if some:
+            read(some[:SAMPLED])
 
     def _images(self, request: PutImages) -> Iterator[Any]:
         """Return puts that are bound one by one, when their turn comes."""
@@ -255,6 +279,10 @@ class CassandraDoor:
         statement.consistency_level = level
         return statement
 
+    def _paged(self, statement: Any, table: str) -> Any:
+        statement.fetch_size = self._weights.page(table)
+        return statement
+
     def _all(self, statements: Iterable[Any]) -> list[Any]:
         """Send statements; return each one's rows, or the exception it ended in."""
         return [_rows_of(it) for it in answers_of(self._session.driver, statements, check=self.check)]
@@ -297,11 +325,11 @@ def _noted(statements: Iterable[Any], sent: list[Any]) -> Iterator[Any]:
 
 def _halves(read: Read, failure: Exception) -> list[Read]:
     """Cut a slice in two."""
-    text, values, level = read
+    text, values, level, table = read
     parts = halves(values)
     if not parts:
         raise StoreError(f"the cluster refuses to read a few rows by their keys: {failure}") from failure
-    return [(text, part, level) for part in parts]
+    return [(text, part, level, table) for part in parts]
 
 
 def _size(request: Any) -> int:

@@ -13,7 +13,7 @@ FEED_PAGE = 5_000
 BYTES_AN_EPOCH = 64 << 20
 """Bytes of captured values that an epoch takes, about: rows may be of any size, and the driver holds some copies."""
 SAMPLE = 200
-"""Changes that come next by which all that come are judged, and that an epoch may take whatever their size."""
+"""Changes that come next by which all that come are judged; fewer are taken whatever their size."""
 
 
 def read_pinned(feed: Feed, pin: Pin) -> Iterable[Change]:
@@ -52,7 +52,7 @@ def changes_within(feed: Feed, taken: Mapping[str, int], heads: Mapping[str, Hea
         if head.position - start > SAMPLE:
             coming += feed.read(stream, start, SAMPLE)
     size = sum(map(_size, coming))
-    return min(most, max(SAMPLE, BYTES_AN_EPOCH * len(coming) // size)) if size else most
+    return max(1, min(most, BYTES_AN_EPOCH * len(coming) // size)) if size else most
 
 
 def gone_back(taken: Mapping[str, int], heads: Mapping[str, Head]) -> str:
@@ -78,4 +78,4 @@ def refuse_gone_back(taken: Mapping[str, int], heads: Mapping[str, Head]) -> Non
 
 
 def _size(change: Change) -> int:
-    return sum(len(cell.value) for cell in change.cells if cell.value is not None)
+    return sum(len(cell.value or b"") + len(cell.path or b"") for cell in change.cells)

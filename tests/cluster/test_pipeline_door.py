@@ -3,6 +3,8 @@
 import gc
 import random
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -18,9 +20,12 @@ from cvs.programs.epoch_run import Program
 from cvs.programs.stage_bucket import ReadBucket, SetBucket, StateRow, drive
 from cvs.programs.stage_codec import framed
 from cvs.programs.stage_delta import DropBucket, PutImages, ReadImages
+from cvs.store.sending import answers_of
 from cvs.store.session import CassandraSession, ClusterAddress
+from cvs.stream import door
 from cvs.stream.door import CassandraDoor
 from cvs.stream.tables import Names, create
+from cvs.stream.weights import BYTES_A_READ
 from tests.unit.programs.epoch_cases import CASES
 from tests.unit.programs.epoch_world import Case, Driver, World, as_shown, reader
 
@@ -100,6 +105,28 @@ def test_puts_of_rows_of_any_size_are_taken_without_a_warning(cassandra_node: No
     warned = cassandra_node.log.read_text().count("exceeding specified threshold")
     world.door(puts)
     assert cassandra_node.log.read_text().count("exceeding specified threshold") == warned
+    session.close()
+
+
+def test_large_rows_are_read_few_at_a_time(cassandra_node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty-four answers of hundreds of documents each take a node's memory, and the driver's time."""
+    world, session, _ = world_on(cassandra_node, next(case for case in CASES if case.name == "by_city"), 1)
+    table, keys = world.program.bases[0].delta, tuple(bytes([number]) for number in range(100))
+    images = tuple((key, bytes(20_000)) for key in keys)
+    world.door([PutImages(table=table, bucket=bucket, images=images, write_time=1) for bucket in range(3)])
+    brought: list[int] = []
+
+    def noted(*asked: Any, **options: Any) -> list[Any]:
+        found = [list(it) for it in answers_of(*asked, **options)]
+        brought.extend(sum(len(row[1]) for row in rows) for rows in found)
+        return [SimpleNamespace(rows=rows) for rows in found]
+
+    monkeypatch.setattr(door, "answers_of", noted)
+    monkeypatch.setattr(door, "_rows_of", lambda answer: answer.rows)
+    fresh = CassandraDoor(session, keyspace=world.door._keyspace, publications={})  # type: ignore[attr-defined]
+    found = fresh([ReadImages(table=table, bucket=bucket, keys=keys) for bucket in range(3)])
+    assert found == [dict(images)] * 3
+    assert max(brought) <= BYTES_A_READ
     session.close()
 
 

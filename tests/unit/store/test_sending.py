@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionBusy, ConnectionShutdown
 
 from cvs.store import sending
-from cvs.store.sending import answers_of, carry_out
+from cvs.store.sending import answers_of, carry_out, next_page
 
 FULL = NoHostAvailable("none", {"a": ConnectionBusy("overloaded")})
 AWAY = NoHostAvailable("none", {"a": ConnectionShutdown("closed")})
@@ -119,3 +120,17 @@ def test_a_failure_in_making_a_statement_is_for_who_asked() -> None:
 
     with pytest.raises(ValueError, match="no bytes"):
         answers_of(Driver(), broken())
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "page"),
+    [(100 * 50_000, 100, 83), (100 * 10, 100, 2_000), (9 << 20, 1, 1), (0, 100, 2_000), (0, 0, 2_000)],
+)
+def test_a_page_is_as_large_as_the_one_before_says_that_it_may_be(size: int, count: int, page: int) -> None:
+    asked: list[int] = []
+    message = SimpleNamespace(fetch_size=100)
+    future: Any = SimpleNamespace(
+        message=message, start_fetching_next_page=lambda: asked.append(message.fetch_size)
+    )
+    next_page(future, size, count, most=2_000)
+    assert asked == [page]
