@@ -111,7 +111,9 @@ CLAUSES = {
 }
 """Clauses of a query, by the parser's name: what people call them, and the nearest."""
 
+BASE_TABLE = "base tables are made in Cassandra; a schema without a cluster is given with --schema"
 _CQL = (
+    (r"(?m)^\s*CREATE\s+TABLE\b", "CREATE TABLE", BASE_TABLE),
     (
         r"\bPRIMARY\s+KEY\s*\(",
         "PRIMARY KEY after the query",

@@ -14,6 +14,7 @@ from sqlglot import exp
 from cvs.model.layout import MAX_NAME
 from cvs.model.stages import Typed
 from cvs.model.views import BaseTable, Relation, ViewDefinition
+from cvs.plan.nearest import BASE_TABLE
 from cvs.plan.options import ViewOptions, view_options
 from cvs.plan.publish import PublishedKey, published_key
 from cvs.plan.queries import Queries
@@ -143,6 +144,8 @@ def _head(node: exp.Expr) -> tuple[exp.Table, ViewOptions]:
     """Check the head of a CREATE statement; return its name and options."""
     properties = node.args.get("properties")
     listed = properties.expressions if properties is not None else []
+    if isinstance(node, exp.Create) and node.kind == "TABLE":
+        raise refused(node, "`CREATE TABLE` among views", BASE_TABLE)
     if not isinstance(node, exp.Create) or node.kind != "VIEW":
         raise refused(
             node, f"`{shown(node)}` is no view", "CREATE MATERIALIZED VIEW name AS SELECT ..., or DROP"

@@ -310,6 +310,15 @@ def test_what_people_know_from_elsewhere_is_refused_in_their_words(
     assert refusal.value.where.startswith("line 1:")
 
 
+@pytest.mark.parametrize("table", ["id int PRIMARY KEY", "id int, PRIMARY KEY ((id), day)", "id int"])
+def test_a_table_among_views_is_told_where_tables_belong(table: str) -> None:
+    """Of one file for `cvs suite`; it was told about keys of views."""
+    text = f"CREATE TABLE shop.t ({table});\nCREATE MATERIALIZED VIEW a AS SELECT id, name FROM customers"
+    with pytest.raises(SpecificationError, match="CREATE TABLE") as refusal:
+        parse_views(text, TABLES)
+    assert "--schema" in refusal.value.next_step
+
+
 def test_a_misspelt_word_of_a_later_statement_is_found() -> None:
     text = "CREATE MATERIALIZED VIEW a AS SELECT id, name FROM customers;\nDRP MATERIALIZED VIEW a"
     with pytest.raises(SpecificationError, match="`DRP`") as refusal:
