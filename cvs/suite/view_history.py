@@ -1,7 +1,7 @@
 """A run of the user's views as a history, so that `cvs audit` judges it and `cvs report` draws it.
 
 What a person saw of a published row is one write of it, with a signature that counts the row's states; a
-snapshot read is a read of the whole view.
+snapshot read is a read of the whole view. A view that nobody saw change is read once at the end.
 """
 
 from typing import Any
@@ -49,6 +49,10 @@ def history_of(world: EpochWorld, user: UserViews, *, only: str = "") -> list[ev
         elif what[0] in {view.name for view in views}:
             found += _shown(number, time, what, states) if kind == "show" else _read(number, time, what)
     found.append(ev.Quiescent(process=WORLD, time=world.time))
+    shown = {event.view for event in found if isinstance(event, ev.TestAndSetCalled)}
+    unchanged = (view.name for view in views if view.name not in shown)
+    for number, view in enumerate(unchanged, start=len(world.moments) + 1):
+        found += _read(number, world.time, (view, world.initial[view]), snapshot=False)
     return found
 
 
@@ -88,11 +92,11 @@ def _shown(number: int, time: int, what: Any, states: dict[tuple[str, Key], int]
     ]
 
 
-def _read(number: int, time: int, what: Any) -> list[ev.Event]:
+def _read(number: int, time: int, what: Any, *, snapshot: bool = True) -> list[ev.Event]:
     view, rows = what
     return [
         ev.ViewReadCalled(
-            process=READER, time=time, operation=number, view=view, view_key=None, snapshot=True
+            process=READER, time=time, operation=number, view=view, view_key=None, snapshot=snapshot
         ),
         ev.ViewReadReturned(
             process=READER, time=time, operation=number, rows=tuple((k, dict(r)) for k, r in rows.items())

@@ -5,10 +5,12 @@ import pytest
 
 from cvs.cli import run
 from cvs.errors import ExitCode, HistoryError, SpecificationError
+from cvs.history.codec import line_of
 from cvs.model.cql_type import parse_type
 from cvs.model.types import TYPES, normal
 from cvs.suite.single import replayed_story
 from cvs.suite.user_views import UserViews, Workload, user_views, values_of
+from cvs.suite.view_history import history_of
 from cvs.suite.view_reports import examine_views, one_world, written
 from cvs.suite.view_story import story_of, text_of, with_levels
 
@@ -162,3 +164,13 @@ def test_the_command_answers_per_view_and_its_history_is_judged_alike(capsys, tm
     assert "by_city" in Path(page).read_text()
     capsys.readouterr()
     assert run(["audit", history, "--expect", "strong"]) == ExitCode.VIOLATED
+
+
+def test_a_view_that_never_changed_is_read_once_so_that_its_history_is_judged(tmp_path: Path) -> None:
+    """Without a write and a read of the view there would be nothing to judge, and no report of any view."""
+    user = views_of(SCHEMA + BY_CITY)
+    world, _ = one_world(user, Workload(user), 1)
+    world.moments = [moment for moment in world.moments if moment[1] == "write"]
+    history = tmp_path / "run.ndjson"
+    history.write_bytes(b"".join(map(line_of, history_of(world, user))))
+    assert run(["audit", str(history), "--expect-view", "converged"]) == ExitCode.VIOLATED
