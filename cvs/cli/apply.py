@@ -81,30 +81,28 @@ def _print(proposal: Proposal, *, dry_run: bool) -> None:
     out = console()
     for view in proposal.views:
         for warning in view.warnings:
-            out.print(f"note: {view.name}: {warning}", markup=False)
+            out.print(f"note: {view.name}: {warning}")
     for change in proposal.changes:
-        out.print(f"  {SIGNS[change.kind]} {change.name} ({change.kind})", markup=False)
+        out.print(f"  {SIGNS[change.kind]} {change.name} ({change.kind})")
     for table in proposal.captured:
         out.print(
             f"  ~ {table} gets cdc = true (and gc_grace_seconds moves by a second and back: then statements that "
             "applications have prepared are captured too)",
-            markup=False,
         )
     for table in proposal.filled:
-        out.print(f"  < {table} has rows: they are read once, while writes go on", markup=False)
+        out.print(f"  < {table} has rows: they are read once, while writes go on")
     if proposal.incarnation > 1 and not proposal.empty:
         out.print(
             f"note: incarnation {proposal.incarnation} of all views is built beside the one that serves; "
             "readers see the old one until the new one is complete",
-            markup=False,
         )
     if proposal.empty:
         out.print("nothing to do: the cluster keeps these views already")
     elif dry_run:
-        out.print("\n\n".join(f"{it};" for it in proposal.statements), markup=False)
+        out.print("\n\n".join(f"{it};" for it in proposal.statements))
         if proposal.removals:
-            out.print(f"\nonce incarnation {proposal.incarnation} serves:\n", markup=False)
-            out.print("\n\n".join(f"{it};" for it in proposal.removals), markup=False)
+            out.print(f"\nonce incarnation {proposal.incarnation} serves:\n")
+            out.print("\n\n".join(f"{it};" for it in proposal.removals))
 
 
 def _as_data(proposal: Proposal) -> dict[str, object]:

@@ -119,7 +119,7 @@ def command(
         print_json("audit", document, exit_code=code)
     else:
         text = screen(document, paths=" ".join(map(str, runs)), finding=finding)
-        console().print(text, markup=False)
+        console().print(text)
     return code
 
 
@@ -140,7 +140,7 @@ def _recording(
         document, judgement, found = judged_recording(settings, runs, last=last, **options)
     earlier = f"; {found.left_out} recorded epochs before are not judged" if found.left_out else ""
     still = f"; paused or broken, not judged: {', '.join(found.unshown)}" if found.unshown else ""
-    talk().print(f"epochs {found.first} to {found.last}{earlier}{still}", markup=False)
+    talk().print(f"epochs {found.first} to {found.last}{earlier}{still}")
     levels = {view: judgement.level("record", view) for view in judgement.run.views}
     decided = {view: it.proved for view, it in levels.items() if NOTHING not in (it.proved, it.not_refuted)}
     refuted = {view: NOTHING for view, it in levels.items() if it.not_refuted == NOTHING}
@@ -188,5 +188,5 @@ def _diff(runs: tuple[Path, ...], options: dict[str, Any], *, as_json: bool) -> 
     if as_json:
         print_json("audit", {"differences": lines}, exit_code=code)
     else:
-        console().print("\n".join(lines) or "the two verdicts are the same", markup=False)
+        console().print("\n".join(lines) or "the two verdicts are the same")
     return code

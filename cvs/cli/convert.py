@@ -87,8 +87,8 @@ def command(
         print_json("convert", {"files": digests, "events": len(events), "to": str(target or "")})
         return
     written = f", written to {target}" if target is not None else ""
-    console().print(f"{len(files)} files, {len(events):,} events, all valid{written}", markup=False)
-    console().print(f"next: cvs audit {target or runs[0]}", markup=False)
+    console().print(f"{len(files)} files, {len(events):,} events, all valid{written}")
+    console().print(f"next: cvs audit {target or runs[0]}")
 
 
 def _defined(history: validate.Checked, views_file: Path) -> validate.Checked:

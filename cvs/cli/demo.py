@@ -34,7 +34,7 @@ from cvs.stream.play import Play
 @click.option("--seconds", default=6.0, show_default=True, help="How long each scene writes.")
 def command(folder: Path | None, spark: bool, seconds: float) -> int:
     """Run the play, judge it, and say where the report is."""
-    screen = console()
+    screen = console(markup=True)
     started = time.monotonic()
     place = (folder or Path(tempfile.mkdtemp(prefix="cvs-demo-"))).absolute()
     place.mkdir(parents=True, exist_ok=True)

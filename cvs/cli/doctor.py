@@ -99,12 +99,12 @@ def _print(findings: list[Finding], can: list[str]) -> None:
     table = Table(box=None, show_header=False)
     for finding in findings:
         style = STYLES[finding.grade]
-        table.add_row(f"[{style}]{finding.grade.value}[/]", finding.about, escape(finding.found))
+        table.add_row(f"[{style}]{finding.grade.value}[/]", escape(finding.about), escape(finding.found))
         if finding.mend:
             restart = " (needs a restart of the node)" if finding.restart else ""
             table.add_row("", "", escape(f"-> {finding.mend}{restart}"))
-    console().print(table)
+    console(markup=True).print(table)
     if can:
         console().print("\nWhat to expect of this cluster:")
         for line in can:
-            console().print(f"  - {escape(line)}")
+            console().print(f"  - {line}")

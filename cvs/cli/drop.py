@@ -37,9 +37,7 @@ def command(view: str, settings_file: str | None, yes: bool, as_json: bool) -> i
     if as_json:
         print_json("drop", {"dropped": agreed, "view": gone, "removals": proposal.removals})
     elif agreed:
-        console().print(
-            f"{gone}: dropped. its table goes once the others are built; see cvs status", markup=False
-        )
+        console().print(f"{gone}: dropped. its table goes once the others are built; see cvs status")
     return ExitCode.MET
 
 

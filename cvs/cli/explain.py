@@ -123,7 +123,7 @@ def command(
         return
     out = console()
     for line in explanation.lines():
-        out.print(line, markup=False)
+        out.print(line)
 
 
 def _live(settings: Settings, ask: Callable[[Views], Found]) -> Found:

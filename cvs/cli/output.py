@@ -3,6 +3,7 @@
 stdout is the answer, stderr is talk. `NO_COLOR` is honoured by rich; nothing moves without a terminal.
 """
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,14 +21,21 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 ENVELOPE_FORMAT = 1
 
 
-def console() -> Console:
-    """Make the console for answers; plain where stdout is not a terminal."""
-    return Console(highlight=False, soft_wrap=True)
+UNFOLDED = 10_000  # columns of what is no terminal: a name on two lines is found by no grep
+
+
+def console(*, markup: bool = False) -> Console:
+    """Make the console for answers; plain, and as wide as its tables, where stdout is not a terminal.
+
+    What is printed is not ours: brackets and colons in it mean nothing, unless a command colours with markup.
+    """
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else UNFOLDED
+    return Console(highlight=False, soft_wrap=True, width=width, markup=markup, emoji=False)
 
 
 def talk() -> Console:
     """Make the console for progress and errors: stderr."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
 def json_option(command: Decorated) -> Decorated:

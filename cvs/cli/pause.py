@@ -41,4 +41,4 @@ def command(
     if as_json:
         print_json("pause", {"paused": name or "all"})
         return
-    console().print(f"{name or 'the pipeline'}: paused. next: cvs resume {name or '--all'}", markup=False)
+    console().print(f"{name or 'the pipeline'}: paused. next: cvs resume {name or '--all'}")

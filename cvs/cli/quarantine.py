@@ -38,6 +38,6 @@ def command(settings_file: str | None, as_json: bool) -> int:
         return code
     out = console()
     for entry in found:
-        out.print(f"{entry.source}  {entry.key}: {entry.reason} (since epoch {entry.epoch:,})", markup=False)
+        out.print(f"{entry.source}  {entry.key}: {entry.reason} (since epoch {entry.epoch:,})")
     out.print(f"{len(found)} rows in quarantine")
     return code

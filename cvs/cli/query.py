@@ -1,6 +1,10 @@
 """`cvs query`: rows of a view, by key or all."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
+from cassandra.util import SortedSet
 from rich.table import Table
 
 from cvs.cli.options import read_settings, settings_option
@@ -25,7 +29,7 @@ def command(view: str, key: tuple[str, ...], settings_file: str | None, limit: i
     """
     with opened_views(read_settings(settings_file)) as views:
         declared = views.named(view)
-        rows = views.rows(declared, _condition(declared, key))
+        rows = [_plain(row) for row in views.rows(declared, _condition(declared, key))]
         if views.building(declared):
             talk().print(f"{declared.name} is being built: what it shows is not whole; see `cvs status`")
     if as_json:
@@ -33,10 +37,17 @@ def command(view: str, key: tuple[str, ...], settings_file: str | None, limit: i
         return
     table = Table(*(name for name, _ in declared.columns), box=None, pad_edge=False)
     for row in rows[:limit]:
-        table.add_row(*(str(row[name]) for name, _ in declared.columns))
+        table.add_row(*("null" if row[name] is None else str(row[name]) for name, _ in declared.columns))
     console().print(table)
     if len(rows) > limit:
         console().print(f"{len(rows) - limit} more rows: --limit, or --json")
+
+
+def _plain(value: Any) -> Any:
+    """Turn the driver's own sets and maps into what people and JSON know."""
+    if isinstance(value, SortedSet | list):
+        return [_plain(item) for item in value]
+    return {_plain(k): _plain(v) for k, v in value.items()} if isinstance(value, Mapping) else value
 
 
 def _condition(view: DeclaredView, key: tuple[str, ...]) -> dict[str, object]:

@@ -64,10 +64,10 @@ def _asked(proposal: Proposal, as_json: bool) -> bool:
 def _print(proposal: Proposal, *, agreed: bool, dry_run: bool) -> None:
     out = console()
     names = ", ".join(view.name for view in proposal.views)
-    out.print(f"incarnation {proposal.incarnation} of {names}", markup=False)
+    out.print(f"incarnation {proposal.incarnation} of {names}")
     if dry_run:
-        out.print("\n\n".join(f"{it};" for it in proposal.statements), markup=False)
-        out.print(f"\nonce incarnation {proposal.incarnation} serves:\n", markup=False)
-        out.print("\n\n".join(f"{it};" for it in proposal.removals), markup=False)
+        out.print("\n\n".join(f"{it};" for it in proposal.statements))
+        out.print(f"\nonce incarnation {proposal.incarnation} serves:\n")
+        out.print("\n\n".join(f"{it};" for it in proposal.removals))
     elif agreed:
         out.print("asked for. next: cvs run, if it is not running, then cvs status")

@@ -38,15 +38,14 @@ def command(view: str, settings_file: str | None, wait_s: float, as_json: bool) 
     before, after = len(done.before.differences), done.after
     missed = ", ".join(f"{count} rows of {table}" for table, count in done.corrected.items() if count)
     if missed:
-        console().print(f"read again and corrected: {missed}", markup=False)
+        console().print(f"read again and corrected: {missed}")
     if after is None:
-        console().print(f"{declared.name}: every row is right, nothing was done", markup=False)
+        console().print(f"{declared.name}: every row is right, nothing was done")
     elif done.healed:
-        console().print(f"{declared.name}: {before} rows were wrong, every row is right now", markup=False)
+        console().print(f"{declared.name}: {before} rows were wrong, every row is right now")
     else:
         console().print(
             f"{declared.name}: {before} rows were wrong, {len(after.differences)} still are\n"
             f"next: cvs rebuild {declared.name}",
-            markup=False,
         )
     return code

@@ -30,7 +30,7 @@ def command(stories: tuple[Path, ...], as_json: bool) -> int:
     out = console()
     for file, kept, lines in told:
         if len(told) > 1 and kept:
-            out.print(f"as told      {file.name}", markup=False)
+            out.print(f"as told      {file.name}")
             continue
-        out.print("\n".join([f"{'as told' if kept else 'NOT AS TOLD'}  {file}", *lines]), markup=False)
+        out.print("\n".join([f"{'as told' if kept else 'NOT AS TOLD'}  {file}", *lines]))
     return code

@@ -63,5 +63,5 @@ def command(
     if as_json:
         print_json("report", {"page": str(target), "verdict": document}, exit_code=ExitCode.MET)
     else:
-        talk().print(f"wrote {target}", markup=False)
+        talk().print(f"wrote {target}")
     return ExitCode.MET

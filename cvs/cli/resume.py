@@ -36,4 +36,4 @@ def command(
     if as_json:
         print_json("resume", {"resumed": name or "all"})
         return
-    console().print(f"{name or 'the pipeline'}: goes on", markup=False)
+    console().print(f"{name or 'the pipeline'}: goes on")

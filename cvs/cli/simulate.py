@@ -63,5 +63,5 @@ def command(
         return code
     out = console()
     for line in run.lines:
-        out.print(line, markup=False)
+        out.print(line)
     return code

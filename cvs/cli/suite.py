@@ -79,7 +79,7 @@ def command(**options: Any) -> int:
     if options["as_json"]:
         print_json("suite", report.result, exit_code=code)
         return code
-    console().print("\n".join(report.lines), markup=False)
+    console().print("\n".join(report.lines))
     return code
 
 

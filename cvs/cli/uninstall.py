@@ -31,7 +31,7 @@ def command(settings_file: str | None, dry_run: bool, yes: bool, as_json: bool) 
             uninstall_statements(views) if settings.views.state_keyspace in _keyspaces(views.session) else ()
         )
         if not as_json:
-            console().print("\n".join(f"{s};" for s in statements) or "nothing of cvs is here", markup=False)
+            console().print("\n".join(f"{s};" for s in statements) or "nothing of cvs is here")
         agreed = bool(statements) and not dry_run and (yes or _asked(as_json))
         if agreed:
             wait_stopped(views)

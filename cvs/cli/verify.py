@@ -63,9 +63,9 @@ def _print(report: Report) -> None:
     moving = f", {report.moving_count} of them moving" if report.moving_count else ""
     out.print(f"{report.view}: {verdict}  ({report.found_count} rows{moving}, {report.rounds} reads)")
     for difference in wrong[:SHOWN_MAX]:
-        out.print(f"  {difference.kind:<9} {difference.key!r}", markup=False)
-        out.print(f"            should be {difference.expected}", markup=False)
-        out.print(f"            is        {difference.found}", markup=False)
+        out.print(f"  {difference.kind:<9} {difference.key!r}")
+        out.print(f"            should be {difference.expected}")
+        out.print(f"            is        {difference.found}")
     if len(wrong) > SHOWN_MAX:
         out.print(f"  and {len(wrong) - SHOWN_MAX} more: cvs verify {report.view} --json")
     if report.unread_count:

@@ -19,7 +19,7 @@ NOBODY = "no sidecar answers: `cvs run` builds the views"
 
 def wait_served(views: Views, incarnation: int, *, pause: Callable[[float], None] = time.sleep) -> ExitCode:
     """Wait until readers see all of an incarnation; a bar on a terminal, else one line where something changes."""
-    columns = (BarColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     out = talk()
     with Progress(*columns, console=out, disable=not out.is_terminal) as bar:
         task = bar.add_task("", total=1.0)
@@ -31,11 +31,11 @@ def wait_served(views: Views, incarnation: int, *, pause: Callable[[float], None
             if served is not None:
                 return served
             if text.startswith("given up"):
-                out.print(text, markup=False)
+                out.print(text)
                 return ExitCode.VIOLATED
             if not out.is_terminal and text.split(",")[0] != said:
                 said = text.split(",")[0]
-                out.print(text, markup=False)
+                out.print(text)
             pause(LOOK_SECONDS)
 
 

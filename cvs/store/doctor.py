@@ -169,7 +169,12 @@ def replication(examined: Examined) -> Iterator[Finding]:
 def _replication_finding(name: str, strategy: Any, nodes: int) -> Finding:
     about = f"keyspace {name}"
     if strategy is None:
-        return Finding(about=about, grade=Grade.ADVICE, found="not there yet", mend="`cvs apply` makes it")
+        return Finding(
+            about=about,
+            grade=Grade.ADVICE,
+            found="not there yet",
+            mend="`cvs apply` makes it if a view is to stand there",
+        )
     options = strategy.export_for_schema()
     factors = [int(word) for word in options.replace("'", " ").replace(",", " ").split() if word.isdigit()]
     copies = sum(factors)

@@ -9,8 +9,12 @@ from pathlib import Path
 
 import click
 import pytest
+from cassandra.util import OrderedMap, SortedSet
+from rich.table import Table
 
 from cvs.cli import Rooms, group, run
+from cvs.cli.output import console
+from cvs.cli.query import _plain
 from cvs.errors import EXIT_CODE_MEANINGS, ExitCode
 from cvs.history.codec import history_bytes
 from tests.house.tidy import ROOT
@@ -139,3 +143,21 @@ def test_of_a_file_that_cannot_be_read_it_is_said_what_may_be_named(command: str
     assert done.returncode == 4
     assert "No such file" in done.stderr
     assert "name the files of a history, or the folder of a run" in done.stderr
+
+
+def test_what_is_printed_means_nothing_but_itself(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brackets of a row are no colours, colons no pictures; and a row in a pipe is one line."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    table = Table("view", box=None)
+    table.add_row("[/b] :red_heart: " + "long " * 60 + "end")
+    console().print(table)
+    said = capsys.readouterr().out.splitlines()[1]
+    assert "[/b] :red_heart: long" in said
+    assert "end" in said
+
+
+def test_the_drivers_own_collections_are_shown_as_what_they_are() -> None:
+    row = {"a": SortedSet(["y", "x"]), "b": OrderedMap([("k", SortedSet([1]))]), "c": None, "d": [1]}
+    assert _plain(row) == {"a": ["x", "y"], "b": {"k": [1]}, "c": None, "d": [1]}
