@@ -10,10 +10,6 @@ from cvs.programs.epoch import Pin
 from cvs.stream.build import SCANNED
 
 FEED_PAGE = 5_000
-BYTES_AN_EPOCH = 64 << 20
-"""Bytes of captured values that an epoch takes, about: rows may be of any size, and the driver holds some copies."""
-SAMPLE = 200
-"""Changes that come next by which all that come are judged; fewer are taken whatever their size."""
 
 
 def read_pinned(feed: Feed, pin: Pin) -> Iterable[Change]:
@@ -44,17 +40,6 @@ class Definitions(dict[str, TableDefinition]):
         return self[reference] or default
 
 
-def changes_within(feed: Feed, taken: Mapping[str, int], heads: Mapping[str, Head], *, most: int) -> int:
-    """Return how many changes the next epoch may take: at most so many, fewer where those that come next are large."""
-    coming: list[Change] = []
-    for stream, head in heads.items():
-        start = taken.get(stream, 0)
-        if head.position - start > SAMPLE:
-            coming += feed.read(stream, start, SAMPLE)
-    size = sum(map(_size, coming))
-    return max(1, min(most, BYTES_AN_EPOCH * len(coming) // size)) if size else most
-
-
 def gone_back(taken: Mapping[str, int], heads: Mapping[str, Head]) -> str:
     """Name a stream of which more was taken than it has: the feed is another one, or an older copy. Empty: none.
 
@@ -75,7 +60,3 @@ def refuse_gone_back(taken: Mapping[str, int], heads: Mapping[str, Head]) -> Non
             where="[feed] name",
             next_step="name the feed that the views follow; if it is lost, cvs rebuild --all",
         )
-
-
-def _size(change: Change) -> int:
-    return sum(len(cell.value or b"") + len(cell.path or b"") for cell in change.cells)

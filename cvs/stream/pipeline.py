@@ -40,7 +40,8 @@ from cvs.stream.build import PREFIX, Build
 from cvs.stream.catalog import grace_seconds
 from cvs.stream.door import CassandraDoor
 from cvs.stream.phases import Wishes, pin_after
-from cvs.stream.pinned import Definitions, changes_within, gone_back, read_pinned, refuse_gone_back
+from cvs.stream.pinned import Definitions, gone_back, read_pinned, refuse_gone_back
+from cvs.stream.portion import images_of, portion, some_that_wait
 from cvs.stream.quarantine import put_quarantined
 from cvs.stream.recipe import Recipe
 from cvs.stream.retiring import renew_published, retire_rows
@@ -343,9 +344,7 @@ class Pipeline:
     def _pin_after(
         self, last: Pin, heads: Mapping[str, Head], *, built: bool, stopped: Mapping[str, str] | None = None
     ) -> Pin | None:
-        line, due, limit = None, False, self.changes_an_epoch
-        if not last.begins:
-            limit = changes_within(self.feed, last.until, heads, most=limit)
+        line, due, limit = None, False, self._limit(last, heads)
         if self.bound is not None:
             heads, line, due = self._waiting.proposed(last, heads, limit=limit)
         found = pin_after(
@@ -379,6 +378,16 @@ class Pipeline:
         )
         found = settled(found, int(time.time()), seconds=self.settled_seconds)
         return found if line is None else structs.replace(found, line=line)
+
+    def _limit(self, last: Pin, heads: Mapping[str, Head]) -> int:
+        """Return how many changes the next epoch may take: of large ones, and of those of large rows, fewer."""
+        some = [] if last.begins else some_that_wait(self.feed, last.until, heads)
+        if not some:
+            return self.changes_an_epoch
+        deadline, self.door.check = self.door.check, lambda: None  # because this is sent for no epoch
+        found = self.door(images_of(self.program, self._known, some))
+        self.door.check = deadline
+        return portion(self.changes_an_epoch, some, [image for images in found for image in images.values()])
 
     def _keeps(self) -> dict[str, int]:
         """Return for how long DELTA remembers what is gone of each base table."""

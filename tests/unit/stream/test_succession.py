@@ -33,8 +33,8 @@ from cvs.programs.epoch_run import Quarantined
 from cvs.programs.stage_bucket import StateRow, drive
 from cvs.programs.stage_memory import MemoryDoor
 from cvs.store.session import ClusterAddress
-from cvs.stream import pinned as pinned_module
 from cvs.stream import pipeline as module
+from cvs.stream import portion as portion_module
 from cvs.stream import recipe as recipes
 from cvs.stream.bases import base_table
 from cvs.stream.build import ALWAYS, PREFIX
@@ -175,7 +175,8 @@ def test_an_epoch_takes_fewer_changes_where_they_are_large(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So memory is bounded by bytes too: a backlog of documents is taken in small epochs, one of numbers in one."""
-    monkeypatch.setattr(pinned_module, "BYTES_AN_EPOCH", 500_000)
+    monkeypatch.setattr(portion_module, "BYTES_AN_EPOCH", 500_000)
+    monkeypatch.setattr(portion_module, "WEIGHED_FROM", 200)
     pipeline, sizes = live(world), []
 
     class Sizes:
@@ -185,15 +186,14 @@ def test_an_epoch_takes_fewer_changes_where_they_are_large(
         ran = committed = lambda *_: None
 
     pipeline.watchers.append(Sizes())
-    for city, many in (("x" * 2_000, 600), ("y", 600)):
-        changes = [
-            world.change(n, city, n, at=world.time + n, liveness=world.time) for n in range(2, 2 + many)
-        ]
+    for city, first in (("x" * 2_000, 1_000), ("y", 2_000)):
+        orders = range(first, first + 600)
+        changes = [world.change(n, city, n, at=world.time + n, liveness=world.time) for n in orders]
         world.time += 1_000_000
         world.feed.append("node", changes, source=Source(), clock=world.time)
         pipeline.drain(seconds=1e9)
     assert [size for size in sizes if size] == [249, 249, 102, 600]
-    assert set(world.door.showing("shop.by_city")) == {("Graz",), ("y",)}
+    assert set(world.door.showing("shop.by_city")) == {("Graz",), ("x" * 2_000,), ("y",)}
 
 
 @pytest.mark.parametrize("streams", [["node"], []])
