@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from cvs.capture.changes import Change, TableDefinition, decode_changes, encode_changes
 from cvs.capture.feed import Head, Source, TakenError
 from cvs.capture.folder import reference_of
-from cvs.capture.kafka_reader import WAIT_SECONDS, TopicReader
+from cvs.capture.kafka_reader import QUIET, WAIT_SECONDS, TopicReader, answered
 from cvs.errors import HistoryError, StoreError
 
 HEADS_BACK = 10
@@ -45,7 +45,7 @@ def _alone(
 
     @wraps(method)
     def alone(self: "KafkaFeed", /, *arguments: Arguments.args, **named: Arguments.kwargs) -> Found:
-        with self._lock:
+        with self._lock, answered(self._settings["bootstrap.servers"]):
             return method(self, *arguments, **named)
 
     return alone
@@ -56,7 +56,7 @@ class KafkaFeed:
 
     def __init__(self, bootstrap: str, topic: str = "cvs-feed", *, replication: int = 1) -> None:
         """Remember the brokers; connect at first use."""
-        self._settings = {"bootstrap.servers": bootstrap}
+        self._settings: dict[str, Any] = {**QUIET, "bootstrap.servers": bootstrap}
         self._topic = topic
         self._replication = replication
         self._admin = AdminClient(self._settings)

@@ -15,7 +15,7 @@ from cvs.capture.changes import Change, TableDefinition
 from cvs.capture.feed import Head, Source, of_node
 from cvs.capture.folder import reference_of
 from cvs.capture.kafka import KafkaFeed
-from cvs.capture.kafka_reader import WAIT_SECONDS, TopicReader
+from cvs.capture.kafka_reader import QUIET, WAIT_SECONDS, TopicReader, answered
 from cvs.capture.messages import NOTHING, ChangeMaker
 from cvs.errors import CvsError, HistoryError, SpecificationError
 
@@ -47,13 +47,15 @@ class TopicsFeed:
         self._definitions = {maker.reference: maker.definition for maker in makers.values()}
         self._reading = reading(makers)
         self._wanted = wanted
-        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+        self._bootstrap = bootstrap
+        self._admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
         self._reader = TopicReader(bootstrap)
         self._checked: set[str] = set()
 
     def streams(self) -> list[str]:
         """Name the partitions of the topics, sorted."""
-        topics = self._admin.list_topics(timeout=WAIT_SECONDS).topics
+        with answered(self._bootstrap):
+            topics = self._admin.list_topics(timeout=WAIT_SECONDS).topics
         found = [name for name in topics if self._wanted(name)]
         for name in found:
             self._refuse_compacted(name)
