@@ -238,7 +238,7 @@ def _under_spark(driver: Driver, master: str, ended: threading.Event, ask: _Ask)
     for pipeline in (driver.succession.newest, driver.succession.older):
         if pipeline is not None:
             pipeline.spread, pipeline.slices = spark.spread_over(session), partial(spark.cores, session)
-    with tempfile.TemporaryDirectory(prefix="cvs-checkpoint-") as checkpoint:
+    with spark.needed(master), tempfile.TemporaryDirectory(prefix="cvs-checkpoint-") as checkpoint:
         query = spark.start(
             session,
             driver,
@@ -253,8 +253,8 @@ def _under_spark(driver: Driver, master: str, ended: threading.Event, ask: _Ask)
         query.stop()
         failure = driver.failure or query.exception()
         session.stop()
-    if failure is not None:
-        raise failure
+        if failure is not None:
+            raise failure
 
 
 class _Falling:

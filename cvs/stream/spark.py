@@ -9,13 +9,14 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 from zipimport import zipimporter
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.serializers import PickleSerializer
 from pyspark.sql import DataFrame, SparkSession
@@ -61,6 +62,21 @@ def spark_session(master: str = "local[2]", **settings: str) -> SparkSession:
         ) from None
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+@contextmanager
+def needed(master: str) -> Iterator[None]:
+    """Say that Spark's own process ended, for instance because its memory did, where that is what went wrong."""
+    try:
+        yield
+    except Py4JJavaError:  # Spark is there, and says what it met
+        raise
+    except Py4JError as fault:
+        raise MissingEnvironmentError(
+            f"Spark's process ended: {str(fault).splitlines()[0]}",
+            where=f'[spark] master = "{master}"',
+            next_step="its last words stand above; start again: everything goes on where it stands",
+        ) from fault
 
 
 def spread_over(session: SparkSession) -> Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]:
