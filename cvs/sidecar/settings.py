@@ -81,7 +81,7 @@ class FeedSettings(Section, frozen=True):
 
 
 class PipelineSettings(Section, frozen=True):
-    """What one epoch may take, which bounds the memory of the driver, whatever the input rate; and, for views of the
+    """What one epoch may take (of large changes, and of large rows, up to 64 MiB), which bounds memory; and, for views of the
     write-time line, the most by which clocks of writers, nodes and this process differ, a write's way included.
     """
 

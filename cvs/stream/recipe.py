@@ -21,7 +21,7 @@ from cvs.stream.tables import Names
 from cvs.version import VERSION
 
 DELTA_BUCKETS = 64
-STATE_FORMAT = 2
+STATE_FORMAT = 3
 """What rows of state and DELTA look like. Another number is other state: all views are built anew."""
 
 
