@@ -81,8 +81,8 @@ class FeedSettings(Section, frozen=True):
 
 
 class PipelineSettings(Section, frozen=True):
-    """What one epoch may take (of large changes, and of large rows, up to 64 MiB), which bounds memory; and, for views of the
-    write-time line, the most by which clocks of writers, nodes and this process differ, a write's way included.
+    """What one epoch may take (of large changes, and of large rows, up to 64 MiB), which bounds memory; and, for views
+    of the write-time line, the most by which clocks of writers, nodes and this process differ, a write's way included.
     """
 
     changes_an_epoch: Annotated[int, msgspec.Meta(ge=1)] = 20_000
