@@ -14,7 +14,7 @@ from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json
 from cvs.errors import CvsError, ExitCode
 from cvs.sidecar.settings import Settings
-from cvs.sidecar.views import cluster_address
+from cvs.sidecar.views import cluster_address, unanswered
 from cvs.store.doctor import settings_of_nodes
 from cvs.store.examination import Check, Examined, Finding, Grade
 from cvs.store.expectation import expectation
@@ -56,7 +56,8 @@ def examine(settings: Settings) -> Examined:
     try:
         assert session is not None
         _ = session.driver
-    except CvsError as refusal:
+    except (CvsError, DriverException) as fault:
+        refusal = fault if isinstance(fault, CvsError) else unanswered(fault)
         session, unreachable, way_in = None, refusal.what, refusal.next_step
     return Examined(
         address=address,

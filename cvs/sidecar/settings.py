@@ -43,7 +43,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class ClusterSettings(Section, frozen=True):
     """Where the user's Cassandra is and how to enter it."""
 
-    contact_points: tuple[str, ...] = ("127.0.0.1",)
+    contact_points: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ("127.0.0.1",)
     port: Port = 9042
     local_datacenter: str = "datacenter1"
     username: str = ""

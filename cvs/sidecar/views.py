@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cassandra import InvalidRequest, Unauthorized
+from cassandra import InvalidRequest, Unauthorized, UnresolvableContactPoints
 
 from cvs.client.control import control_if_any, read_control
 from cvs.errors import SpecificationError, StoreError
@@ -291,6 +291,8 @@ def not_applied() -> SpecificationError:
 
 def unanswered(silence: BaseException) -> StoreError:
     """Return what to say where a request got no answer and was not worth another."""
+    if isinstance(silence, UnresolvableContactPoints):
+        return StoreError("no contact point has an address", next_step="check contact_points of [cluster]")
     return StoreError(
         f"the cluster did not answer: {type(silence).__name__}: {silence}",
         next_step="see that a quorum of its nodes is up, then start it again",

@@ -205,7 +205,10 @@ def _open(address: ClusterAddress) -> Session:
         return cluster.connect()
     except (NoHostAvailable, OSError, AuthenticationFailed) as fault:
         cluster.shutdown()
-        what, next_step = refusal(fault, tls=bool(address.ca_file))
+        found = {host.datacenter for host in cluster.metadata.all_hosts() if host.datacenter}
+        what, next_step = elsewhere(address.local_datacenter, found) or refusal(
+            fault, tls=bool(address.ca_file)
+        )
         raise StoreError(
             f"the cluster cannot be entered: {what}",
             where=f"{', '.join(address.contact_points)}, port {address.port}",
@@ -213,9 +216,17 @@ def _open(address: ClusterAddress) -> Session:
         ) from None  # because the driver's message may repeat what was sent
 
 
+def elsewhere(local: str, found: set[str]) -> tuple[str, str] | None:
+    """Say it if the nodes answered and none is where we were told to ask."""
+    if not local or not found or local in found:
+        return None
+    return f'no node is in datacentre "{local}"', f"set local_datacenter to {' or '.join(sorted(found))}"
+
+
 def refusal(fault: BaseException, *, tls: bool) -> tuple[str, str]:
     """Say why no host let us in and what to mend, without anything that was sent."""
-    causes = list((fault.errors or {}).values()) if isinstance(fault, NoHostAvailable) else [fault]
+    errors = fault.errors if isinstance(fault, NoHostAvailable) else {"": fault}
+    causes = [*errors.values()] if isinstance(errors, dict) else []  # else names of hosts, without causes
     kinds = ", ".join(sorted({type(cause).__name__ for cause in causes}))
     for cause in causes:
         if isinstance(cause, AuthenticationFailed):

@@ -5,14 +5,21 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from cassandra import AuthenticationFailed, InvalidRequest, OperationTimedOut, WriteTimeout
+from cassandra import (
+    AuthenticationFailed,
+    InvalidRequest,
+    OperationTimedOut,
+    UnresolvableContactPoints,
+    WriteTimeout,
+)
 from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionShutdown
 from cassandra.protocol import ServerError
 
 from cvs.errors import StoreError
+from cvs.sidecar.views import unanswered
 from cvs.store import session
-from cvs.store.session import ClusterAddress, refusal
+from cvs.store.session import ClusterAddress, elsewhere, refusal
 
 DISTRUST = OSError(1, "Last error: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: IP address mismatch, "
                       "certificate is not valid for '127.0.0.1'. (_ssl.c:1006)")  # fmt: skip
@@ -105,3 +112,13 @@ def test_after_silence_it_is_asked_again_and_after_a_refusal_not(
     else:
         assert ours.insist("INSERT", (1,)) == ["row"]
     assert sent == [("INSERT", (1,))] * asked
+
+
+def test_the_wrong_datacentre_and_a_host_without_address_are_named() -> None:
+    """The driver lists hosts without causes for the one, and nothing at all for the other."""
+    said = elsewhere("dc9", {"datacenter1", "dc2"})
+    assert said == ('no node is in datacentre "dc9"', "set local_datacenter to datacenter1 or dc2")
+    assert elsewhere("dc9", set()) is elsewhere("", {"dc2"}) is elsewhere("dc2", {"dc2"}) is None
+    assert refusal(NoHostAvailable("none", ["127.0.0.1"]), tls=False)[0] == "no host answered"
+    said_of_names = unanswered(UnresolvableContactPoints({}))
+    assert said_of_names.what == "no contact point has an address"
