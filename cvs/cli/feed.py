@@ -10,7 +10,8 @@ import msgspec
 from cvs.capture.changes import Change, Kind
 from cvs.capture.describe import describe
 from cvs.capture.feed import ENDED, Feed
-from cvs.capture.opening import open_feed
+from cvs.capture.opening import AnyFeed, open_feed
+from cvs.cli.options import read_settings
 from cvs.cli.output import console, json_option, print_json
 from cvs.errors import HistoryError
 from cvs.stream.build import ALWAYS
@@ -20,7 +21,7 @@ BATCH = 1000
 
 @click.group(name="feed")
 def command() -> None:
-    """Look into a feed of captured changes: a folder, or kafka://host:port/topic.
+    """Look into a feed of captured changes: a folder, or kafka://host:port/topic; without a name that of cvs.toml.
 
     \b
     Examples:
@@ -31,11 +32,11 @@ def command() -> None:
 
 
 @command.command(name="ls")
-@click.argument("name", metavar="FEED")
+@click.argument("name", metavar="[FEED]", required=False)
 @json_option
-def list_streams(name: str, as_json: bool) -> None:
+def list_streams(name: str | None, as_json: bool) -> None:
     """List streams: positions kept, clock, where the producer stands."""
-    feed = open_feed(name)
+    feed = _opened(name)
     rows = []
     for stream in _streams(feed, ""):
         head = feed.head(stream)
@@ -61,14 +62,14 @@ def list_streams(name: str, as_json: bool) -> None:
 
 
 @command.command(name="cat")
-@click.argument("name", metavar="FEED")
+@click.argument("name", metavar="[FEED]", required=False)
 @click.option("--stream", default="", help="Only this stream.")
 @click.option("--from", "start", type=int, default=None, help="First position; the oldest by default.")
 @click.option("--limit", type=int, default=None, help="At most so many changes a stream.")
 @json_option
-def show(name: str, stream: str, start: int | None, limit: int | None, as_json: bool) -> None:
+def show(name: str | None, stream: str, start: int | None, limit: int | None, as_json: bool) -> None:
     """Print changes; with --json one object a line."""
-    feed = open_feed(name)
+    feed = _opened(name)
     for one in _streams(feed, stream):
         at = feed.first(one) if start is None else start
         end = feed.head(one).position if limit is None else at + limit
@@ -76,13 +77,13 @@ def show(name: str, stream: str, start: int | None, limit: int | None, as_json: 
 
 
 @command.command(name="tail")
-@click.argument("name", metavar="FEED")
+@click.argument("name", metavar="[FEED]", required=False)
 @click.option("--stream", default="", help="Only this stream.")
 @click.option("--for", "seconds", type=float, default=None, help="Stop after so many seconds.")
 @json_option
-def follow(name: str, stream: str, seconds: float | None, as_json: bool) -> None:
+def follow(name: str | None, stream: str, seconds: float | None, as_json: bool) -> None:
     """Print changes as they come; with --json one object a line."""
-    feed = open_feed(name)
+    feed = _opened(name)
     at = {one: feed.head(one).position for one in _streams(feed, stream)}
     deadline = None if seconds is None else time.monotonic() + seconds
     while deadline is None or time.monotonic() < deadline:
@@ -108,6 +109,11 @@ def end(name: str, stream: str) -> None:
         )
         feed.append(stream, [gap], source=head.source, clock=ENDED)
     feed.close()
+
+
+def _opened(name: str | None) -> AnyFeed:
+    """Open the feed that is named, or the one of the settings."""
+    return open_feed(name or read_settings(None).feed.name)
 
 
 def _streams(feed: Feed, wanted: str) -> list[str]:

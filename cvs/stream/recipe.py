@@ -11,7 +11,7 @@ from cvs.errors import SpecificationError
 from cvs.model.stages import Plan, Typed, columns_read
 from cvs.model.views import BaseTable
 from cvs.plan.maintenance import maintenance_plan
-from cvs.plan.sql import DeclaredView, parse_views
+from cvs.plan.sql import DeclaredView, base_names, parse_views
 from cvs.programs.epoch_run import BaseReader, Program
 from cvs.store.session import CassandraSession, ClusterAddress
 from cvs.stream.bases import base_reader, base_table
@@ -118,7 +118,11 @@ def recipe_of(
     """Read the schema, parse the views, plan them; `captured`: their changes come from commit logs."""
     known = definitions(session, keyspaces, captured=captured)
     tables: dict[str, BaseTable] = {name: base_table(it) for name, it in known.items()}
-    views = parse_views(views_sql, tables)
+    try:
+        views = parse_views(views_sql, tables)
+    except SpecificationError:
+        _refuse_uncaptured(session, views_sql, keyspaces, tables)
+        raise
     if not views:
         raise SpecificationError(
             "no view is declared", next_step="CREATE MATERIALIZED VIEW ... AS SELECT ..."
@@ -132,3 +136,17 @@ def recipe_of(
         address=session.address,
     )
     return recipe, views
+
+
+def _refuse_uncaptured(
+    session: CassandraSession, views_sql: str, keyspaces: tuple[str, ...], known: Mapping[str, BaseTable]
+) -> None:
+    """Say it if the tables are there and only their changes are not captured: a node without CDC keeps no `cdc`."""
+    present = {n: base_table(it) for n, it in definitions(session, keyspaces, captured=False).items()}
+    views = parse_views(views_sql, {**present, **known})
+    read = {name for view in views for name in base_names(view.definition)}
+    if missing := sorted(read & present.keys() - known.keys()):
+        raise SpecificationError(
+            f"changes of {', '.join(missing)} are not captured: cdc is off",
+            next_step="set cdc_enabled: true in each node's cassandra.yaml and restart it, then cvs apply views.sql",
+        )

@@ -105,3 +105,14 @@ def test_the_stream_of_a_lost_node_ends_with_a_gap(folder: Path, capsys: pytest.
     assert (gap.kind, "up to segment 5" in gap.detail) == (Kind.GAP, True)
     assert run(["feed", "ls", str(folder)]) == 0
     assert "positions 0 to 4  ended" in capsys.readouterr().out
+
+
+def test_without_a_name_it_is_the_feed_of_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As OPERATE.md has it: `cvs feed ls` names the stream that stands still."""
+    monkeypatch.chdir(tmp_path)
+    FolderFeed(tmp_path / "here").append("n1", [], source=Source(1, 0), clock=5)
+    tmp_path.joinpath("cvs.toml").write_text('[feed]\nname = "here"\n')
+    assert run(["feed", "ls"]) == 0
+    assert capsys.readouterr().out.startswith("n1  ")

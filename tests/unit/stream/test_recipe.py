@@ -7,9 +7,11 @@ import pytest
 from msgspec import structs
 
 from cvs.capture.changes import Column, ColumnKind, TableDefinition, UserType
+from cvs.errors import SpecificationError
 from cvs.plan.maintenance import maintenance_plan
 from cvs.plan.sql import parse_views
 from cvs.store.session import ClusterAddress
+from cvs.stream import recipe as recipes
 from cvs.stream.bases import base_table
 from cvs.stream.recipe import Recipe
 from cvs.stream.tables import Names
@@ -90,3 +92,18 @@ def test_whatever_can_change_a_result_changes_the_name() -> None:
     ]
     assert len({it.hash for it in [recipe(), *others]}) == 6
     assert len({it.state for it in [recipe(), *others]}) == 5, "which table it is, state does not know"
+
+
+def test_tables_that_are_there_and_not_captured_are_told_from_those_that_are_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A node without CDC takes `cdc = true` and keeps nothing of it."""
+    there: dict[bool, dict[str, TableDefinition]] = {True: {}, False: {"shop.orders": ORDERS}}
+    monkeypatch.setattr(recipes, "definitions", lambda _session, _keyspaces, captured: there[captured])
+    session: Any = None
+    with pytest.raises(SpecificationError, match=r"changes of shop\.orders are not captured") as refusal:
+        recipes.recipe_of(session, VIEW.format(""), names=Names(keyspace="cvs"), keyspaces=("shop",))
+    assert "cdc_enabled: true" in refusal.value.next_step
+    there[False] = {}
+    with pytest.raises(SpecificationError, match=r"no table or view `shop\.orders`"):
+        recipes.recipe_of(session, VIEW.format(""), names=Names(keyspace="cvs"), keyspaces=("shop",))
