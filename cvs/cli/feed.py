@@ -46,7 +46,9 @@ def list_streams(name: str | None, as_json: bool) -> None:
                 "first": feed.first(stream),
                 "next": head.position,
                 "clock": head.clock,
-                "age_ms": None if head.clock >= ALWAYS else time.time_ns() // 1_000_000 - head.clock // 1000,
+                "age_ms": None
+                if head.clock >= ALWAYS or not head.clock
+                else time.time_ns() // 1_000_000 - head.clock // 1000,
                 "source": f"{head.source.segment}:{head.source.offset}",
             }
         )
@@ -57,7 +59,8 @@ def list_streams(name: str | None, as_json: bool) -> None:
         positions = f"positions {row['first']} to {row['next']}"
         clock = f"clock {row['age_ms']} ms ago"
         if row["age_ms"] is None:
-            clock = "ended" if row["clock"] == ENDED else "what a build read"
+            built = "what a build read" if row["clock"] else "no clock yet"
+            clock = "ended" if row["clock"] == ENDED else built
         console().print(f"{row['stream']}  {positions}  {clock}  log {row['source']}")
 
 

@@ -82,7 +82,8 @@ def start(
     console().print(
         f"Cassandra is ready after {seconds} s: {points}, port {layout.native_port}. It keeps running;"
     )
-    console().print(f"`cvs node stop` ends it. Data and logs: {where}")
+    stop = "cvs node stop" + ("" if folder is None else f" --dir {where}")
+    console().print(f"`{stop}` ends it. Data and logs: {where}")
 
 
 @command.command()

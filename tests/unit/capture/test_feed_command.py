@@ -116,3 +116,6 @@ def test_without_a_name_it_is_the_feed_of_the_settings(
     tmp_path.joinpath("cvs.toml").write_text('[feed]\nname = "here"\n')
     assert run(["feed", "ls"]) == 0
     assert capsys.readouterr().out.startswith("n1  ")
+    FolderFeed(tmp_path / "new").append("n2", [], source=Source(1, 0), clock=0)
+    assert run(["feed", "ls", "new"]) == 0
+    assert "no clock yet" in capsys.readouterr().out
