@@ -94,7 +94,8 @@ def dated(scalars: Translator, node: exp.Expr) -> Typed:
     inner = node.this if isinstance(node, exp.TsOrDsToDate) else node
     value = scalars.translate(inner)
     if value.type not in DATED:
-        raise refused(node, f"`{shown(inner)}` is {value.type}, not a date or timestamp", "CAST(x AS date)")
+        instead = "CAST(x AS date)" if value.type == "text" else "store the date in a column of its own"
+        raise refused(node, f"`{shown(inner)}` is {value.type}, not a date or timestamp", instead)
     return value
 
 

@@ -164,7 +164,7 @@ def _head(node: exp.Expr) -> tuple[exp.Table, ViewOptions]:
     for entry in listed:
         if isinstance(entry, exp.MaterializedProperty):
             continue
-        if type(entry) is not exp.Property:
+        if type(entry) is not exp.Property or not entry.name:  # a name in quotes has one, a.b has not
             raise refused(target, f"`{shown(entry)}` in CREATE", "TBLPROPERTIES ('cvs.level' = 'strong')")
         if entry.name in found:
             raise refused(target, f"TBLPROPERTIES names {entry.name} twice", "name it once")
