@@ -17,7 +17,9 @@ from cvs.checker.replay import ENDLESS
 from cvs.checker.search import APPEND, DIFFERS, READ, SWAP, WRITE, Operation
 from cvs.errors import HistoryError
 
-CONSOLE = re.compile(r"jepsen\.util - (\S+)\s+:(invoke|ok|fail|info)\s+:(\S+)\s*(.*)$", re.MULTILINE)
+CONSOLE = re.compile(r"jepsen\.util(?: -|:)?\s+(\S+)\s+:(invoke|ok|fail|info)\s+:(\S+)\s*(.*)$", re.MULTILINE)
+"""As its logs have it: `jepsen.util - 0`, `- jepsen.util 0` on a screen, `jepsen.util: 0` in the store."""
+
 _KINDS = {
     "read": READ, "r": READ, "get": READ, "write": WRITE, "w": WRITE, "put": WRITE,
     "cas": SWAP, "append": APPEND,
@@ -84,16 +86,17 @@ def _console(text: str) -> tuple[list[Line], int]:
         if found is None or not found[1].lstrip("-").isdigit() or found[3] not in _KINDS:
             passed += bool(raw.strip())
             continue
-        value: Any = found[4].strip()
-        error = value if value.startswith(":") else None
-        if error is None:
-            if value not in known:
-                forms = [_plain(form) for _, form in read_all(value, where=f"line {number}")]
-                known[value] = forms[0] if forms else None
-            value = known[value]
+        text = found[4].strip()
+        if text not in known:
+            forms = [_plain(form) for _, form in read_all(text, where=f"line {number}")]
+            known[text] = tuple([None, *forms][:2] if text.startswith(":") else [*forms, None, None][:2])
+        told, error = known[text]
+        key, value = _keyed(found[3], None, told)
         lines.append(
-            Line(number=number, process=int(found[1]), type=found[2], f=found[3], value=value, error=error)
-        )
+            Line(
+                number=number, process=int(found[1]), type=found[2], f=found[3], key=key, value=value, error=error
+            )
+        )  # fmt: skip
     return lines, passed
 
 
@@ -144,16 +147,21 @@ def _line(number: int, form: Any) -> Line | None:
     key, value = form.get("key"), form.get("value")
     if isinstance(key, list | dict):
         key = repr(key)
-    independent = isinstance(value, tuple | list) and len(value) == 2 and key is None and form["f"] != "cas"
-    nested = isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[1], tuple | list)
-    if isinstance(value, tuple | list) and (independent or (key is None and nested)):
-        key, value = value
-        key = repr(key) if isinstance(key, list | dict) else key
+    key, value = _keyed(form["f"], key, value)
     time = form.get("time")
     return Line(
         number=number, process=process, type=kind, f=form["f"], value=value, key=key,
         time=time if isinstance(time, int) else None, error=form.get("error"),
     )  # fmt: skip
+
+
+def _keyed(f: str, key: Any, value: Any) -> tuple[Any, Any]:
+    """Take the key out of a value [key value], as Jepsen's independent registers have it; a swap is [key [old new]]."""
+    pair = key is None and isinstance(value, tuple | list) and len(value) == 2
+    if not pair or (f == "cas" and not isinstance(value[1], tuple | list)):
+        return key, value
+    key, value = value
+    return repr(key) if isinstance(key, list | dict) else key, value
 
 
 def _pair(lines: list[Line], foreign: Foreign, where: str) -> None:

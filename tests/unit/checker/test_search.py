@@ -219,6 +219,30 @@ def test_a_console_log_is_recognized_wherever_its_beginning_is_cut() -> None:
     assert len(parse(f"{line}a stray line\n").registers[None]) == 1
 
 
+@pytest.mark.parametrize(
+    "head", ["INFO  jepsen.util - {}", "[x] jepsen worker 1 - jepsen.util {}", "[w 1] jepsen.util: {}"]
+)
+def test_a_console_log_of_several_registers_is_read_as_jepsen_has_written_it_over_the_years(
+    head: str,
+) -> None:
+    told = [
+        (0, ":invoke", ":write", "[0 3]"),
+        (0, ":ok", ":write", "[0 3]"),
+        (":nemesis", ":info", ":start", '{"n1" #{"n2"}}'),
+        (1, ":invoke", ":read", "[1 nil]"),
+        (1, ":ok", ":read", "[1 nil]"),
+        (1, ":invoke", ":cas", "[0 [3 4]]"),
+        (1, ":fail", ":cas", "[0 [3 4]]\t:timeout"),
+        (0, ":invoke", ":read", "[0 nil]"),
+        (0, ":ok", ":read", "[0 4]"),
+    ]
+    text = "".join(f"{head.format(process)}\t{kind}\t{f}\t{value}\n" for process, kind, f, value in told)
+    assert recognized(text)
+    foreign = parse(text)
+    assert {key: len(operations) for key, operations in foreign.registers.items()} == {0: 3, 1: 1}
+    assert all(linearizable(o, None).verdict is Verdict.HOLDS for o in foreign.registers.values())
+
+
 def test_damaged_foreign_files_are_refused_with_a_place() -> None:
     whole = (KEPT / "c01-ok.txt").read_text()
     chance = random.Random(8)
