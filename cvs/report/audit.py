@@ -60,6 +60,12 @@ def audit(
         if judgement is None:
             run = loaded(sources)
             if run.foreign is not None:
+                if expected or views is not None or window != (None, None) or partial:
+                    raise SpecificationError(
+                        "a history of registers has no views: it is linearizable or not, as a whole",
+                        where=sources[0].file,
+                        next_step="leave --expect, --expect-view, --view, --from, --to and --partial out",
+                    )
                 return _foreign(run, run.foreign, budget)
             events = run.events if window == (None, None) else _within(run.events, window)
             if bulk and views is None and not partial:

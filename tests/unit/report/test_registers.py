@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
+from cvs.cli import run
+from cvs.errors import ExitCode
 from cvs.report.audit import audit
 from cvs.report.registers import Registers, registers_data
 
@@ -45,3 +49,13 @@ def test_a_violation_points_at_its_operation(tmp_path: Path) -> None:
     assert "p" not in next(e for e in data["events"] if e["e"] == violation["event"])
     assert next(lane for lane in data["lanes"] if lane["kind"] == "view")["violated"]
     assert data["granularities"][0]["level"] == "not linearizable"
+
+
+@pytest.mark.parametrize(
+    "asked", [["--expect", "strong"], ["--view", "v"], ["--to", "1"], ["--partial", "v"]]
+)
+def test_what_is_asked_of_views_is_refused_of_registers(asked: list[str], tmp_path: Path) -> None:
+    """It was met, whatever it was."""
+    judged(tmp_path / "good.log", GOOD)
+    assert run(["audit", str(tmp_path / "good.log")]) == ExitCode.MET
+    assert run(["audit", str(tmp_path / "good.log"), *asked]) == ExitCode.USAGE
