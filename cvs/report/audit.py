@@ -15,7 +15,7 @@ from cvs.checker.reference import REFERENCES
 from cvs.checker.replay import ViewRun, replay
 from cvs.checker.search import linearizable
 from cvs.checker.verdict import Verdict
-from cvs.errors import SpecificationError
+from cvs.errors import AssumptionError, SpecificationError
 from cvs.history.checkpoint import window as window_of
 from cvs.history.columns import Gathered
 from cvs.history.events import BaseUpdateCalled, BaseUpdateReturned, Checkpoint, RunStarted, UpdateReceived
@@ -231,6 +231,11 @@ def judge_events(
         )
     if not any(map(_was_shown, run.views.values())):
         raise nothing_shown()
+    if reference == "absorbed" and run.order and not run.received:
+        raise AssumptionError(
+            "no update_received is in this history: the order absorbed is not known",
+            next_step="record what managers were handed, or ask for another reference",
+        )
     run = REFERENCES[reference](run)
     return judge(run, meanings_of(tables), budget=budget, views=views, reference=reference, partial=partial)
 

@@ -239,3 +239,9 @@ def test_what_is_left_over_of_a_large_run_is_told_with_what_was_seen(
     assert 'the whole of view "v" is not converged: a record is not' in text
     assert run(["audit", str(path), "--finding", "certificates"]) == ExitCode.VIOLATED
     assert "its certificate takes r 'k0' from version 0 to 1: absorbed before" in capsys.readouterr().out
+
+
+def test_the_order_absorbed_is_not_made_up(good_run: Path, capsys: Output) -> None:
+    """Where nothing says what was handed to managers, every update was taken for one that nobody absorbed."""
+    assert run(["audit", str(good_run), "--reference", "absorbed"]) == ExitCode.BAD_INPUT
+    assert "no update_received" in capsys.readouterr().err
