@@ -49,11 +49,11 @@ def _browser() -> str:
     return found
 
 
-def _dom(page: Path, folder: Path, fragment: str = "") -> str:
+def _dom(page: Path, folder: Path, fragment: str = "", *, size: str = "1400,900") -> str:
     run = subprocess.run(
         [
             _browser(), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}",
-            "--virtual-time-budget=3000", "--window-size=1400,900", "--dump-dom", f"{page.as_uri()}{fragment}",
+            "--virtual-time-budget=3000", f"--window-size={size}", "--dump-dom", f"{page.as_uri()}{fragment}",
         ],
         capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
@@ -80,6 +80,18 @@ def test_in_a_real_browser_it_opens_jumps_and_filters(tmp_path: Path) -> None:
     assert f"event {first['event']}" in _panel(_dom(page, tmp_path, f"#e{first['event']}"))
     page.write_text(run_page(found, document, query="v 'b'"), encoding="utf-8")
     assert "1 events of 10" in _dom(page, tmp_path)
+
+
+@pytest.mark.slow
+def test_in_a_real_browser_a_narrow_window_shows_the_time_line_too(tmp_path: Path) -> None:
+    """Above the panel, which had all the width but 50 pixels."""
+    found = judge_events(violated())
+    page = tmp_path / "run.html"
+    measured = "<script>document.body.dataset.width = document.getElementById('field').clientWidth</script>"
+    page.write_text(run_page(found, summarize(found, [], {})) + measured, encoding="utf-8")
+    width = re.search(r'data-width="(\d+)"', _dom(page, tmp_path, size="500,900"))
+    assert width
+    assert int(width[1]) > 400
 
 
 @pytest.mark.slow
