@@ -4,7 +4,7 @@ pytest_plugins = ["cvs.suite.plugin"]
 
 def test_my_views(cvs_views):
     found = cvs_views("views.sql", examples=50)
-    assert found.held, found
+    assert found.held, str(found)
 
 def test_my_maintainer(cvs_suite):
     found = cvs_suite([MyMaintainer(), MyMaintainer()], view="count", runs=50)
@@ -37,7 +37,7 @@ def cvs_views(tmp_path: Path) -> Callable[..., ViewsExamined]:
     ) -> ViewsExamined:
         try:
             user = user_views(Path(path).read_text())
-        except CvsError as mistake:  # its words say what to do; our stack says nothing to a user
+        except (CvsError, OSError) as mistake:  # its words say what to do; our stack says nothing to a user
             pytest.fail(f"{path}: {mistake}", pytrace=False)
         found = examine_views(user, examples=examples, seed=seed, without=without)
         written(found, tmp_path)

@@ -121,7 +121,7 @@ def test_numbers_written_otherwise_inside_collections_are_one_group() -> None:
 def test_a_users_test_asserts_its_levels_in_three_lines(cvs_views, tmp_path: Path) -> None:
     (tmp_path / "views.sql").write_text(SCHEMA + BY_CITY)
     found = cvs_views(tmp_path / "views.sql", examples=5)
-    assert found.held, found
+    assert found.held, str(found)
 
 
 def test_a_mistake_in_a_users_views_is_told_in_its_own_words(cvs_views, tmp_path: Path) -> None:
@@ -130,6 +130,9 @@ def test_a_mistake_in_a_users_views_is_told_in_its_own_words(cvs_views, tmp_path
     )
     with pytest.raises(pytest.fail.Exception, match="there is no column `nope`") as failure:
         cvs_views(tmp_path / "views.sql")
+    assert not failure.value.pytrace
+    with pytest.raises(pytest.fail.Exception, match="No such file") as failure:
+        cvs_views(tmp_path / "other.sql")
     assert not failure.value.pytrace
 
 
