@@ -33,7 +33,9 @@ class Future:
         elif self.driver.at_once:
             callback([self.value], *callback_args)
         else:
-            threading.Timer(0.002, self.driver.answer, (callback, callback_args, self.value)).start()
+            self.driver.waiting.append((callback, callback_args, self.value))
+            if len(self.driver.waiting) == sending.IN_FLIGHT:
+                threading.Timer(0.02, self.driver.answer).start()
 
     def clear_callbacks(self) -> None:
         self.driver.cleared += 1
@@ -45,20 +47,21 @@ class Driver:
     def __init__(self, *refusals: Exception | None, at_once: bool = True) -> None:
         self.refusals, self.at_once = deque(refusals), at_once
         self.asked: list[Any] = []
-        self.in_flight = self.most = self.cleared = 0
+        self.waiting: list[Any] = []
+        self.most = self.cleared = 0
 
     def execute_async(self, statement: Any) -> Future:
         if statement == "wrong":
             raise ValueError("cannot be bound")
         self.asked.append(statement)
         refusal = self.refusals.popleft() if self.refusals else None
-        self.in_flight += 1
-        self.most = max(self.most, self.in_flight)
+        self.most = max(self.most, len(self.waiting) + 1)
         return Future(self, statement, refusal)
 
-    def answer(self, callback: Callable[..., None], arguments: Any, value: Any) -> None:
-        self.in_flight -= 1
-        callback([value], *arguments)
+    def answer(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for callback, arguments, value in waiting:
+            callback([value], *arguments)
 
 
 def told(found: list[Any]) -> list[Any]:
