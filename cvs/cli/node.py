@@ -34,13 +34,15 @@ def command() -> None:
 
 @command.command()
 @click.option("--nodes", type=click.IntRange(1, service.NODES_MAX), help="How many nodes (default 1).")
-@click.option("--heap", default="512M", show_default=True, help="Java heap of each node.")
+@click.option(
+    "--heap", help=f"Java heap of each node (default {service.HEAP}, or as before in a folder that is there)."
+)
 @click.option("--port", default=9042, show_default=True, help="Port for clients.")
 @click.option("--own-addresses", is_flag=True, help="Use free addresses 127.x.y.n instead of 127.0.0.n.")
 @folder_option
 @json_option
 def start(
-    nodes: int | None, heap: str, port: int, own_addresses: bool, folder: Path | None, as_json: bool
+    nodes: int | None, heap: str | None, port: int, own_addresses: bool, folder: Path | None, as_json: bool
 ) -> None:
     """Start nodes in the background; returns when clients can connect.
 
@@ -74,7 +76,12 @@ def start(
     finally:
         bar.stop()
     seconds = round(time.monotonic() - began, 1)
-    answer = {"contact_points": layout.addresses, "port": port, "seconds": seconds, "dir": str(where)}
+    answer = {
+        "contact_points": layout.addresses,
+        "port": layout.native_port,
+        "seconds": seconds,
+        "dir": str(where),
+    }
     if as_json:
         print_json("node start", answer)
         return

@@ -28,6 +28,7 @@ from cvs.errors import MissingEnvironmentError, SpecificationError
 FREE_BYTES_MIN = 600 * 2**20  # because a node of its own accord writes commit-log segments before any data
 STOP_SECONDS = 60.0
 NODES_MAX = 9
+HEAP = "512M"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ def start(
     folder: Path,
     *,
     nodes: int | None,
-    heap: str,
+    heap: str | None,
     native_port: int,
     own_addresses: bool,
     progress: Progress | None = None,
@@ -72,7 +73,7 @@ def start(
 
     If it fails or is interrupted, what it started is ended again.
     """
-    if not re.fullmatch(r"[1-9]\d*[MG]", heap):
+    if heap is not None and not re.fullmatch(r"[1-9]\d*[MG]", heap):
         raise SpecificationError(f"{heap} is not a heap size", next_step="write it like 512M or 1G")
     java()
     with _only_one_start(folder):
@@ -179,7 +180,9 @@ def _refuse_full_disk(folder: Path) -> None:
         )
 
 
-def _layout(folder: Path, *, nodes: int | None, heap: str, native_port: int, own_addresses: bool) -> Layout:
+def _layout(
+    folder: Path, *, nodes: int | None, heap: str | None, native_port: int, own_addresses: bool
+) -> Layout:
     kept = read_layout(folder)
     if kept is not None:
         if nodes not in (None, len(kept.addresses)):
@@ -188,13 +191,13 @@ def _layout(folder: Path, *, nodes: int | None, heap: str, native_port: int, own
                 where=str(folder),
                 next_step="leave --nodes out, or choose a new folder with --dir",
             )
-        return Layout(addresses=kept.addresses, native_port=kept.native_port, heap=heap)
+        return Layout(addresses=kept.addresses, native_port=kept.native_port, heap=heap or kept.heap)
     size = nodes or 1
     if own_addresses:
         addresses = free_addresses(size, (native_port, STORAGE_PORT), chooser=random.SystemRandom())
     else:
         addresses = [f"127.0.0.{number}" for number in range(1, size + 1)]
-    return Layout(addresses=tuple(addresses), native_port=native_port, heap=heap)
+    return Layout(addresses=tuple(addresses), native_port=native_port, heap=heap or HEAP)
 
 
 def read_layout(folder: Path) -> Layout | None:

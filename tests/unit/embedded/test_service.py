@@ -121,6 +121,19 @@ def folder_of_one_node(folder: Path) -> Path:
     return folder / "node1" / "pid"
 
 
+def test_a_folder_that_is_there_keeps_its_heap_unless_another_is_asked_for(tmp_path: Path) -> None:
+    """Data that were kept with a gigabyte came back with the half of it."""
+    layout = service.Layout(addresses=("127.0.0.1",), native_port=9050, heap="1G")
+    (tmp_path / "cluster.json").write_bytes(msgspec.json.encode(layout))
+
+    def laid_out(folder: Path, heap: str | None) -> service.Layout:
+        return service._layout(folder, nodes=None, heap=heap, native_port=9042, own_addresses=False)
+
+    assert laid_out(tmp_path, None) == layout
+    assert laid_out(tmp_path, "700M").heap == "700M"
+    assert laid_out(tmp_path / "new", None).heap == service.HEAP
+
+
 def test_a_stale_pid_of_somebody_else_is_not_killed(tmp_path: Path) -> None:
     """The number in the pid file belongs to another process by now: shown as stopped, never signalled."""
     stranger = subprocess.Popen(SLEEPER)
