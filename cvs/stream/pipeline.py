@@ -385,8 +385,10 @@ class Pipeline:
         if not some:
             return self.changes_an_epoch
         deadline, self.door.check = self.door.check, lambda: None  # because this is sent for no epoch
-        found = self.door(images_of(self.program, self._known, some))
-        self.door.check = deadline
+        try:
+            found = self.door(images_of(self.program, self._known, some))
+        finally:
+            self.door.check = deadline
         return portion(self.changes_an_epoch, some, [image for images in found for image in images.values()])
 
     def _keeps(self) -> dict[str, int]:
