@@ -4,8 +4,9 @@ A view lags, and a scan is no snapshot; so a difference counts only if it stays:
 read different in every one of several rounds, and between them the view came to show what had been written before
 (a pipeline that stands still is not waited for; the report says so). A hot row differs in
 every round because it moves: it is *moving*, and wrong only in a column that stood still or was put by somebody
-else. A row that is right
-but was put by somebody else, with a write time above all of ours, is *shadowed*: later changes would not show (H29).
+else. A count of a hot row may be 3 by chance whenever it is read: such rows get more rounds, unevenly spaced, before
+they are called wrong. A row that is right but was put by somebody else, with a write time above all of ours, is
+*shadowed*: later changes would not show (H29).
 """
 
 from collections.abc import Callable, Mapping
@@ -21,6 +22,9 @@ Records = Mapping[Key, Row]
 Kind = OneOf["missing", "invented", "different", "shadowed"]
 
 ROUNDS = 3
+MOVING_ROUNDS = 9
+"""So often is read what moves and yet looks wrong; not if the view does not follow anyway."""
+
 STANDS_SECONDS = 5.0
 """A watermark that does not move for so long stands still: the pipeline is paused, is down, or a capture is."""
 
@@ -96,6 +100,15 @@ def moving(seen: list[Difference]) -> bool:
     )
 
 
+def doubtful(seen: list[Difference]) -> bool:
+    """Say whether a row looks wrong but moved meanwhile: what stands still in it may have been met by chance."""
+    if any(it.foreign for it in seen) or moving(seen):
+        return False
+    return not all(
+        same_row(it.found, seen[0].found) and same_row(it.expected, seen[0].expected) for it in seen
+    )
+
+
 def verify(
     view: str,
     *,
@@ -109,14 +122,14 @@ def verify(
     should: Records = {}
     is_ = Shown(records={})
     done, lagging = 0, False
-    for done in range(1, rounds + 1):
+    for done in range(1, max(rounds, MOVING_ROUNDS) + 1):
         is_, should = found(), expected()
         now = differences(should, is_)
         before = {key: [] for key in now} if stayed is None else stayed
         stayed = {key: [*before[key], now[key]] for key in before.keys() & now.keys()}
-        if not stayed:
+        if not stayed or (done >= rounds and (lagging or not any(map(doubtful, stayed.values())))):
             break
-        if done < rounds:
+        if done < MOVING_ROUNDS:
             lagging = not wait() or lagging
     wrong = [seen[-1] for seen in (stayed or {}).values() if not moving(seen)]
     return Report(

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 from cassandra import InvalidRequest, Unauthorized, UnresolvableContactPoints
@@ -36,6 +37,7 @@ from cvs.stream.quarantine import quarantined
 from cvs.stream.tables import Names
 
 Row = dict[str, Any]  # because columns have any CQL type
+GOLDEN = 0.618
 
 
 def _types(columns: Typed) -> dict[str, CqlType]:
@@ -178,9 +180,12 @@ class Views:
         """
         bound = self.settings.pipeline.skew_ms / 1000 if view.options.timeline == "write-time" else 0.0
 
+        rounds = count()
+
         def wait() -> bool:
             moment = time.time_ns() // 1000
-            time.sleep(bound + seconds)
+            uneven = next(rounds) * GOLDEN % 1  # so that no writer's own period is met again and again
+            time.sleep(bound + seconds * (1 + uneven))
             return caught_up(self._watermark, moment, clock=time.monotonic, pause=time.sleep)
 
         unread: set[str] = set()

@@ -119,8 +119,30 @@ def test_a_hot_row_is_moving_and_not_wrong() -> None:
 
 def test_a_hot_row_with_a_column_that_stands_still_is_wrong() -> None:
     """Something hides the puts of that column: nothing else keeps it from moving."""
-    report = seen(*(({"n": n, "t": n}, {"n": n - 1, "t": None}, 5) for n in (3, 5, 8)))
+    report = seen(*(({"n": n, "t": n}, {"n": n - 1, "t": None}, 5) for n in (3, 5, 8, 1, 2, 4, 6, 9, 8)))
     assert [(d.kind, d.found) for d in report.differences] == [("different", {"n": 7, "t": None})]
+
+
+def test_a_small_count_of_a_hot_row_is_not_wrong_for_being_the_same_in_three_reads() -> None:
+    """It is read again, up to nine times, until some read shows that it moves or is right."""
+    met = [({"n": 2, "t": t}, {"n": 3, "t": t - 7}, 5) for t in (10, 20, 30)]
+    moves = seen(*met, ({"n": 3, "t": 40}, {"n": 2, "t": 33}, 5))
+    right = seen(*met, ({"n": 3, "t": 40}, {"n": 3, "t": 40}, 5))
+    assert [(it.differences, it.moving_count, it.rounds) for it in (moves, right)] == [((), 1, 4), ((), 0, 4)]
+    wrong = seen(*met, *met, *met)
+    assert ([d.kind for d in wrong.differences], wrong.rounds) == (["different"], 9)
+
+
+def test_what_moves_under_a_view_that_does_not_follow_is_read_three_times() -> None:
+    """A pipeline that stands still would be waited for each time, and its report says that the view lags."""
+    base = iter([{("EU",): {"n": n}} for n in (3, 4, 5, 6)])
+    report = verify(
+        "v",
+        expected=lambda: next(base),
+        found=lambda: Shown(records={("EU",): {"n": 1}}),
+        wait=lambda: False,
+    )
+    assert (report.rounds, report.lagging, len(report.differences)) == (3, True, 1)
 
 
 def test_a_row_that_somebody_else_put_is_wrong_even_if_it_is_right() -> None:
@@ -134,7 +156,7 @@ def test_a_row_that_somebody_else_put_is_wrong_even_if_it_is_right() -> None:
 def test_a_hot_row_that_comes_and_goes_is_moving_and_one_that_never_comes_is_missing() -> None:
     """Deleted by hand at a late time, a row stays away whatever is put."""
     flickers = seen(({"n": 1}, None, 0), (None, {"n": 1}, 5), ({"n": 2}, None, 0))
-    gone = seen(*(({"n": n}, None, 0) for n in (3, 5, 8)))
+    gone = seen(*(({"n": n}, None, 0) for n in range(1, 10)))
     assert (flickers.differences, flickers.moving_count) == ((), 1)
     assert [d.kind for d in gone.differences] == ["missing"]
 
