@@ -7,7 +7,7 @@ from itertools import pairwise
 from cvs.checker.changes import Stale
 from cvs.checker.holding import Holding, Since, changes_of, lines_of, staleness_of
 from cvs.checker.meaning import IMPOSSIBLE, frozen_row
-from cvs.checker.replay import Attempt, BaseRecord, Commit, Key, Row
+from cvs.checker.replay import Attempt, BaseRecord, Commit, Key, Row, Timeline
 from cvs.history.events import Absorbed
 
 
@@ -31,15 +31,15 @@ class Committed:
 
     def stale(self) -> Stale | None:
         """Return how stale snapshots were; None where it is not shown that they were views of their cuts."""
-        writes = self._writes()
-        if writes is None or not self._in_order():
+        writes = self.writes()
+        if writes is None or not self.in_order():
             return None
         since: Since = {}
         right = True
         for position, (commit, own) in enumerate(zip(self.commits, writes, strict=True), 1):
             touched: dict[Key, list[BaseRecord]] = {}
             for record, line in lines_of(commit):
-                if not self._goes_on(record, line, commit):
+                if not self.goes_on(record, line, commit):
                     return None
                 self.cut[record] = line.to_version
                 since.setdefault(record, []).append((line.to_version, position))
@@ -51,9 +51,12 @@ class Committed:
                 for record in dict.fromkeys(records):
                     self._compare(key, record)
             right &= self._agree(touched, dict(own))
-        timelines = (self.run.timelines[record] for record in self.keys)
+        return self.staleness((self.run.timelines[it] for it in self.keys), since) if right else None
+
+    def staleness(self, timelines: Iterable[Timeline], since: Since) -> Stale:
+        """Measure how long changes of some base records had returned before a commit had them."""
         changes = (each for it in timelines for each in changes_of(it, since, len(self.commits)))
-        return staleness_of(Stale(), self.commits, changes) if right else None
+        return staleness_of(Stale(), self.commits, changes)
 
     def _take(self, key: Key, attempt: Attempt, touched: list[BaseRecord]) -> bool:
         """Let a view record hold what a write absorbed; say no where there is no such version."""
@@ -97,7 +100,7 @@ class Committed:
         reach = self.holding.reach
         return any(reach.meets(key, record, places) for record in self.apart.get(key, ()))
 
-    def _writes(self) -> list[list[tuple[Key, Attempt]]] | None:
+    def writes(self) -> list[list[tuple[Key, Attempt]]] | None:
         """Return the writes that each commit is the first to show; None where they have no such order."""
         epochs = [commit.epoch for commit in self.commits]
         found: list[list[tuple[Key, Attempt]]] = [[] for _ in epochs]
@@ -111,7 +114,7 @@ class Committed:
                 found[rank].append((key, attempt))
         return found
 
-    def _in_order(self) -> bool:
+    def in_order(self) -> bool:
         """Say whether one pipeline committed, each epoch once and after those before it, with certificates."""
         one = len({commit.pipeline for commit in self.commits}) == 1
         pairs = list(pairwise(self.commits))
@@ -121,7 +124,8 @@ class Committed:
             and all(a.epoch < b.epoch and a.time <= b.time for a, b in pairs)
         )
 
-    def _goes_on(self, record: BaseRecord, line: Absorbed, commit: Commit) -> bool:
+    def goes_on(self, record: BaseRecord, line: Absorbed, commit: Commit) -> bool:
+        """Say whether a line of a commit is true, and goes on from the cut."""
         timeline = self.run.timelines.get(record)
         version = timeline.at(line.to_version) if timeline is not None else None
         if timeline is None or version is None or version.called > commit.time:

@@ -30,6 +30,9 @@ from cvs.checker.replay import (
 )
 from cvs.errors import AssumptionError
 
+DOUBTS = 500
+"""Records of a view that are judged exactly, at most: minutes where all of them are in doubt."""
+
 SEARCHED = 1
 """Records of a view that absorbed several changes at once that are searched for an order: one speaks for all."""
 
@@ -45,6 +48,8 @@ class Accepted:
     stale: Stale = field(default_factory=Stale)
     snapshots: Stale | None = None  # how stale snapshots were, if they are shown to be strong
     base_of_others: set[BaseRecord] = field(default_factory=set)
+    certified: bool = True  # the certificates of their writes are true
+    searched: int = DOUBTS  # so many of the others are judged exactly, at most
 
 
 def accept(run: Run, view: ViewRun, meaning: Meaning) -> Accepted | None:
@@ -97,7 +102,7 @@ class _Walk(Holding):
         near = [self.run.timelines[r] for r in self.reach.near.get(key, ())]
         held = _Held(key, None if self.folding is None else Group(self.folding, key, self.reach.partners))
         plain = key in self.writes or key not in self.view.records
-        if not (plain and all(map(_known, near)) and self._trusted(held, record, order)):
+        if not (plain and all(map(known, near)) and self._trusted(held, record, order)):
             found.others.append(key)
             return
         found.proved.append(key)
@@ -135,7 +140,7 @@ class _Walk(Holding):
         if self.run.has_checkpoint and frozen_row(record.initial_row) != at_first:
             return False
         row = at_first
-        for attempt, returned in zip(order, _settled(order), strict=True):
+        for attempt, returned in zip(order, settled(order), strict=True):
             if not self._absorb(held, attempt, returned):
                 return False
             row = frozen_row(attempt.row)
@@ -191,11 +196,12 @@ class _Walk(Holding):
             yield from changes_of(timeline, since, len(writes), matters)
 
 
-def _known(timeline: Timeline) -> bool:
+def known(timeline: Timeline) -> bool:
+    """Say whether all versions of a base record are there, for certain."""
     return not timeline.missing and all(version.certain for version in timeline.versions)
 
 
-def _settled(order: Sequence[Attempt]) -> list[int]:
+def settled(order: Sequence[Attempt]) -> list[int]:
     """Return when each write had taken effect: before whatever follows it returned."""
     found = [attempt.returned for attempt in order]
     for place in range(len(found) - 2, -1, -1):

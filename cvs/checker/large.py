@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cvs.checker import held
+from cvs.checker import epochwise, held
 from cvs.checker.bulk import Accepted, Bulk, accept
 from cvs.checker.changes import Stale
 from cvs.checker.classify import Judgement, Meanings, judge
@@ -42,9 +42,8 @@ PROVED = (
     "no-future", "certificates",
 )  # fmt: skip
 COMPLETE = ("complete", "complete-recorded-order")
-DOUBTS = 500
-"""Records of a view of another kind that are judged exactly, at most: minutes where all of them are in doubt."""
 ANOTHER_ORDER = "the writes returned in another order than the base updates"
+ON_WHOLE_TABLES = "each record hangs on whole tables, so the view was recomputed at commits only"
 TOO_LARGE = "the run is too large to search an order of its base updates"
 
 
@@ -195,7 +194,9 @@ def _held(again: "_Again", exactly: Exactly, meanings: Meanings, accepted: Accep
     run = again.run(writes, [True] * len(columns.bases), told=unsure.tolist())
     for view in (run.views[name] for name in accepted.unknown):
         meaning = meanings(view)
-        found = held.accept(run, view, meaning) if meaning is not None else None
+        found = None
+        if meaning is not None:
+            found = held.accept(run, view, meaning) or epochwise.accept(run, view, meaning)
         if found is not None and found.snapshots is not None:
             accepted.snapshots[view.name] = Snapshots(stale=found.snapshots, short=False)
         exact = exactly(run, views=[view.name]) if found is None else _left_over(run, view, found, exactly)
@@ -208,7 +209,7 @@ def _left_over(run: Run, view: ViewRun, found: held.Accepted, exactly: Exactly) 
     """Judge exactly the records that were left over, with the base records that can matter to them."""
     if not found.others:
         return exactly(replay([]))
-    others = set(found.others[:DOUBTS])
+    others = set(found.others[: found.searched])
     records = {key: view.records[key] for key in others if key in view.records}
     timelines = {name: run.timelines[name] for name in found.base_of_others if name in run.timelines}
     less = replace(
@@ -217,7 +218,7 @@ def _left_over(run: Run, view: ViewRun, found: held.Accepted, exactly: Exactly) 
     )  # fmt: skip
     exact = exactly(less, owned=lambda _, key: key in others)
     exact.findings = [finding for finding in exact.findings if finding.key in others]
-    many, why = len(found.others) - len(others), f"records in doubt are searched up to {DOUBTS:,}"
+    many, why = len(found.others) - len(others), f"records in doubt are searched up to {found.searched:,}"
     exact.findings += [
         Finding(property=name, verdict=Verdict.UNDECIDED, view=view.name, count=many, reason=why)
         for name in (PROVED if many else ())
@@ -229,12 +230,20 @@ def _of_held(view: str, found: held.Accepted) -> list[Finding]:
     """Say of how many view records what is proved by what they hold."""
     counts = dict.fromkeys(PROVED, len(found.proved))
     counts |= dict.fromkeys(COMPLETE, len(found.complete.intersection(found.proved)))
-    counts["certificates"] -= found.still
+    counts["certificates"] = counts["certificates"] - found.still if found.certified else 0
     findings = []
     for name, holds in counts.items():
         shown = [(Verdict.HOLDS, holds, "")]
         if name in COMPLETE:
-            shown.append((Verdict.UNDECIDED, len(found.proved) - holds, TOO_LARGE))
+            shown.append(
+                (
+                    Verdict.UNDECIDED,
+                    len(found.proved) - holds,
+                    TOO_LARGE if found.certified else ON_WHOLE_TABLES,
+                )
+            )
+        if name == "certificates" and not found.certified:
+            shown.append((Verdict.UNDECIDED, len(found.proved) - found.still, ON_WHOLE_TABLES))
         findings += [
             Finding(property=name, verdict=v, view=view, tier="lineage", count=count, reason=reason)
             for v, count, reason in shown

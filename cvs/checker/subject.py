@@ -16,6 +16,9 @@ from cvs.checker.provenance import Versioned
 from cvs.checker.replay import ENDLESS, BaseRecord, Key, Row, Run, Timeline
 from cvs.checker.verdict import Cut
 
+ROWS_KEPT = 500_000
+"""View rows, over all the base states whose view is remembered because every view record hangs on all of them."""
+
 
 @dataclass(slots=True, kw_only=True)
 class State:
@@ -102,6 +105,8 @@ class Index:
     known: bool = True  # `touching` names, for every view record, all base records that can matter to it
     sources: dict[Key, Mapping[Hashable, list[frozenset[Versioned]]]] = field(default_factory=dict)
     contributions: dict[BaseRecord, list[Mapping[Key, Hashable]]] = field(default_factory=dict)
+    _whole: "Lattice | None" = None
+    _views: dict[Cut, Mapping[Key, Hashable]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.meaning.linear:
@@ -139,12 +144,28 @@ class Index:
             return None
         return self.contributions[record][version - timeline.first]
 
+    def view(self, lattice: Lattice, cut: Cut) -> Mapping[Key, Hashable]:
+        """Return the view of a base state; those of all base records serve one view record after another."""
+        if lattice is not self._whole:
+            return self.meaning.view(lattice.base(cut))
+        if cut not in self._views:
+            found = self.meaning.view(lattice.base(cut))
+            while self._views and (len(self._views) + 1) * (len(found) + 1) > ROWS_KEPT:
+                del self._views[next(iter(self._views))]
+            self._views[cut] = found
+        return self._views[cut]
+
     def lattice(self, key: Key | None) -> Lattice:
         """Return the base records and versions that matter to a view record, or to the whole view."""
         if self.known and key is not None:
-            records: Iterable[BaseRecord] = self.touching.get(key, [])
-        else:
-            records = self.run.timelines
+            return self._lattice(self.touching.get(key, []), key)
+        if self.meaning.linear:
+            return self._lattice(self.run.timelines, key)
+        if self._whole is None:  # all versions matter, whichever view record is asked for
+            self._whole = self._lattice(self.run.timelines, key)
+        return self._whole
+
+    def _lattice(self, records: Iterable[BaseRecord], key: Key | None) -> Lattice:
         lattice = Lattice(records=[], numbers=[], rows=[])
         for record in sorted(records, key=repr):
             timeline = self.run.timelines[record]
@@ -182,7 +203,7 @@ def problem_of(subject: Subject, lattice: Lattice, index: Index, run: Run) -> Pr
     """Make the problem whose answer is the level of the subject."""
 
     def value(cut: Cut) -> Hashable:
-        found = index.meaning.view(lattice.base(cut))
+        found = index.view(lattice, cut)
         if subject.key is None:
             return frozenset(found.items())
         return IMPOSSIBLE if IMPOSSIBLE in found.values() else found.get(subject.key)
@@ -229,8 +250,13 @@ def _parts(subject: Subject, lattice: Lattice, index: Index) -> tuple[Shown, ...
 def _meaning_of(key: Key, places: Cut, lattice: Lattice, index: Index) -> Callable[[Cut], Hashable]:
     records, rows = [lattice.records[p] for p in places], [lattice.rows[p] for p in places]
 
+    whole = places == tuple(range(len(lattice.records)))
+
     def shows(local: Cut) -> Hashable:
-        found = index.meaning.view({r: each[v] for r, each, v in zip(records, rows, local, strict=True)})
+        if whole:
+            found = index.view(lattice, local)
+        else:
+            found = index.meaning.view({r: each[v] for r, each, v in zip(records, rows, local, strict=True)})
         return IMPOSSIBLE if IMPOSSIBLE in found.values() else found.get(key)
 
     return shows

@@ -9,12 +9,12 @@ from typing import Any
 from cvs.checker.bulk import bulk_of
 from cvs.checker.classify import Judgement, Meanings, judge, nothing_shown
 from cvs.checker.foreign import Foreign
-from cvs.checker.large import LARGE, judge_large
+from cvs.checker.large import LARGE, ON_WHOLE_TABLES, judge_large
 from cvs.checker.meaning import DefinitionMeaning, Meaning
 from cvs.checker.reference import REFERENCES
 from cvs.checker.replay import ViewRun, replay
 from cvs.checker.search import linearizable
-from cvs.checker.verdict import Verdict
+from cvs.checker.verdict import Finding, Verdict
 from cvs.errors import AssumptionError, SpecificationError
 from cvs.history.checkpoint import window as window_of
 from cvs.history.columns import Gathered
@@ -156,10 +156,16 @@ def events_in_bulk(events: list[Any], reference: str, budget: int) -> Judgement 
     found = judge_large(
         columns, known, lambda numbers: [events[n - 1] for n in numbers], meanings_of(tables), budget=budget
     )
-    if found is None or (size <= LARGE and any(f.verdict is Verdict.UNDECIDED for f in found.findings)):
+    if found is None or (size <= LARGE and _more_can_be_said(found.findings)):
         return None
     found.reference = reference
     return found
+
+
+def _more_can_be_said(findings: list[Finding]) -> bool:
+    """Say whether the exact judge may decide what is undecided; of views on whole tables it does not within hours."""
+    wide = {finding.view for finding in findings if finding.reason == ON_WHOLE_TABLES}
+    return any(f.verdict is Verdict.UNDECIDED and f.view not in wide for f in findings)
 
 
 def _received_as_written(events: list[Any]) -> bool:

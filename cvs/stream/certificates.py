@@ -1,14 +1,14 @@
 """From epoch logs and the base writers' log to one history with certificates, after the run.
 
 A certificate says which versions of which base records a view record absorbed in an epoch. The pipeline does
-not carry that along; it is found here from what moved: a base row touches the view records that the view of
-that row alone (with the other tables as they were) has. Certificates are claims: the judge evaluates every
-cut they name against the writers' log, so a wrong one can only make a good run look bad.
+not carry that along; it is found here from what moved: base rows touch the view records that the view of them
+alone (with the other tables as they were) has before an epoch, and after it. Certificates are claims: the judge
+evaluates every cut they name against the writers' log, so a wrong one can only make a good run look bad.
 
 A version of a base record is known by its write time: writers use the write time as their operation's number.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from cvs.stream.reach import BaseRecord, BaseRows, Reach, Row
 
 Scalars = tuple[int, int, int, bool]
 PROCESS = "pipeline"
+TOGETHER = 4_096
 Move = tuple[str, BaseRecord, int, Row | None, Row | None]
 """Of a base row: its table, itself, the version it has now, before and now."""
 
@@ -38,6 +39,8 @@ class _View:
     touched: set[Values] = field(default_factory=set)  # view records that moved since they were last shown
     due: dict[Values, set[BaseRecord]] = field(default_factory=dict)  # what they absorb when they are shown
     partner_of: dict[BaseRecord, set[Values]] = field(default_factory=dict)
+    beside: list[BaseRecord] = field(default_factory=list)  # what moved that no view record hangs on alone
+    taken: dict[Values, int] = field(default_factory=dict)  # how many of these a view record has taken in
 
     def relate(self, found: Mapping[Values, set[BaseRecord]]) -> None:
         """Note what view records hang on.
@@ -50,12 +53,24 @@ class _View:
             for record in records if len(self.reach.tables) > 1 else ():
                 self.partner_of.setdefault(record, set()).add(key)
 
-    def moved(self, record: BaseRecord, found: Mapping[Values, set[BaseRecord]]) -> None:
-        """Note that a base record moved, out of some view records or into them."""
+    def moved(self, found: Mapping[Values, set[BaseRecord]]) -> None:
+        """Note the view records that base records moved out of, or into."""
         self.relate(found)
         self.touched.update(found)
-        for key in self.partner_of.get(record, ()):
-            self.due.setdefault(key, set()).add(record)
+
+    def follow(self, moved: Iterable[BaseRecord]) -> None:
+        """Let view records that base records joined in take in where these are now."""
+        for record in moved:
+            if record[0] in self.reach.beside:
+                self.beside.append(record)
+            for key in self.partner_of.get(record, ()):
+                self.due.setdefault(key, set()).add(record)
+
+    def absorb(self, key: Values) -> set[BaseRecord]:
+        """Return what a view record absorbs now that it is shown."""
+        beside = self.beside[self.taken.get(key, 0) :]
+        self.taken[key] = len(self.beside)
+        return self.due.pop(key, set()).union(beside)
 
 
 class Assembler:
@@ -153,8 +168,8 @@ class Assembler:
         shown: dict[str, dict[Values, Row | None]] = {name: {} for name in self._views}
         for name, key, row in self._rows(epoch.shown):
             shown[name][key] = row
-        for _, record, _, before, now in moves:
-            self._moved(record, before, now)
+        for some in _apart(moves):
+            self._moved(some)
         found: list[Any] = []
         for table, record, version, _, _ in moves:
             self._operation += 1
@@ -178,7 +193,7 @@ class Assembler:
                 shown[name] |= {key: None for key in view.rows if key not in shown[name]}
             for key in sorted({*shown[name], *view.touched}, key=repr):
                 row = shown[name][key] if key in shown[name] else view.rows.get(key)
-                absorbed = {record: self._known[record] for record in view.due.pop(key, ())}
+                absorbed = {record: self._known[record] for record in view.absorb(key)}
                 found += self._write(view, key, row, absorbed, epoch)
             view.touched.clear()
         for again, (moment, rows) in enumerate(epoch.otherwise, start=1):
@@ -198,14 +213,17 @@ class Assembler:
                 columns = self._views[name].columns
                 yield name, key, None if now is None else dict(zip(columns, now, strict=True))
 
-    def _moved(self, record: BaseRecord, before: Row | None, now: Row | None) -> None:
-        for view in self._views.values():
-            if record[0] in view.reach.tables:
-                view.moved(record, view.reach.touched(record, before))
-        self._base.put(record, now)
-        for view in self._views.values():
-            if record[0] in view.reach.tables:
-                view.moved(record, view.reach.touched(record, now))
+    def _moved(self, moves: Sequence[Move]) -> None:
+        """Take in base records that moved together, each once: what is shown is as before all of them, or after."""
+        tables = {record[0] for _, record, _, _, _ in moves}
+        views = [view for view in self._views.values() if tables & {*view.reach.tables}]
+        for view in views:
+            view.moved(view.reach.touched({record: before for _, record, _, before, _ in moves}))
+        for _, record, _, _, now in moves:
+            self._base.put(record, now)
+        for view in views:
+            view.moved(view.reach.touched({record: now for _, record, _, _, now in moves}))
+            view.follow(record for _, record, _, _, _ in moves)
 
     def _taken_in(self) -> Values:
         """Return the certificate of an epoch: the cut its snapshots show, as steps from the commit before."""
@@ -270,6 +288,18 @@ class Assembler:
             process=PROCESS, time=epoch.ran, operation=self._operation, outcome="applied"
         )
         return [called, returned]
+
+
+def _apart(moves: Iterable[Move]) -> Iterator[list[Move]]:
+    """Cut moves where a base record moves again, and where they get many: they are held more than once."""
+    some: dict[BaseRecord, Move] = {}
+    for move in moves:
+        if move[1] in some or len(some) >= TOGETHER:
+            yield list(some.values())
+            some = {}
+        some[move[1]] = move
+    if some:
+        yield list(some.values())
 
 
 def _commit(epoch: Epoch, *, number: int, time: int, lines: Values) -> ev.EpochCommitted:

@@ -1,9 +1,12 @@
-"""Which view records base rows have a part in, found move by move: an epoch costs what moved, not what is there.
+"""Which view records base rows have a part in, found from what moves: an epoch costs what moved, not what is there.
 
 A view's relation is turned into one whose rows say on what they hang: every scanned row brings its base record along,
 a group is the rows it is made of, conditions on groups are left out, and a row that a join keeps or drops for want of a
-partner comes with the partners it has. Evaluated over one moved row, and of the other tables those rows that its
-joins can meet, it names the view records that the row touches, and the base records they then hang on.
+partner comes with the partners it has. Evaluated over moved rows, and of the other tables those rows that their
+joins can meet, it names the view records that the rows touch, and the base records they then hang on.
+
+What every row of a view is compared with (a subquery of one row, as an average) hangs on whole tables: base records
+move there without touching anything, and whoever writes a view record takes in what moved there until then.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -86,23 +89,27 @@ class Reach:
         self._tables: dict[str, BaseTable] = {}
         self._apart: set[tuple[str, str]] = set()
         self._equal: dict[str, list[tuple[str, str, str]]] = {}
+        self._beside: set[str] = set()  # places that only what all rows are compared with scans
         self._relation, _ = self._marked(view.relation)
         self.tables = tuple(sorted({it.table for it in self._scanned.values()}))
+        self.beside = frozenset(self._scanned[name].table for name in self._beside)
 
     def everything(self) -> dict[Values, set[BaseRecord]]:
         """Return what each view record hangs on."""
         rows = {name: self._base.tables[it.table] for name, it in self._scanned.items()}
-        return self._hanging(rows)
+        return self._hanging({**rows, **self._one_row_beside()})
 
-    def touched(self, record: BaseRecord, row: Row | None) -> dict[Values, set[BaseRecord]]:
-        """Return the view records that a base row is part of, and what each hangs on beside it."""
+    def touched(self, moved: Mapping[BaseRecord, Row | None]) -> dict[Values, set[BaseRecord]]:
+        """Return the view records that some base rows are part of, and what each hangs on beside them."""
         found: dict[Values, set[BaseRecord]] = {}
-        if row is None:
-            return found
         for scanned in self._scanned.values():
-            if scanned.table == record[0]:
-                rows = self._met(scanned, {record[1]: row})
-                for key, records in self._hanging(rows, by=scanned.mark).items():
+            if scanned.name in self._beside:
+                continue
+            own = {
+                key: row for (table, key), row in moved.items() if row is not None and table == scanned.table
+            }
+            if own:
+                for key, records in self._hanging(self._met(scanned, own), by=scanned.mark).items():
                     found.setdefault(key, set()).update(records)
         return found
 
@@ -120,11 +127,15 @@ class Reach:
 
     def _with_records(self, name: str, rows: Mapping[Values, Row]) -> list[Row]:
         table = self._scanned[name].table
-        return [{**row, MARK: (table, key)} for key, row in rows.items()]
+        return [{**row, MARK: (table, key) if key else None} for key, row in rows.items()]
+
+    def _one_row_beside(self) -> dict[str, Mapping[Values, Row]]:
+        """Return one row without a record for each such place: whatever there is, rows are compared with one."""
+        return {name: {(): {}} for name in self._beside}
 
     def _met(self, scanned: _Scanned, rows: Mapping[Values, Row]) -> dict[str, Mapping[Values, Row]]:
         """Return the rows that can stand in one row of the view with some of one place: by the joins' equalities."""
-        found: dict[str, Mapping[Values, Row]] = {scanned.name: rows}
+        found: dict[str, Mapping[Values, Row]] = {scanned.name: rows, **self._one_row_beside()}
         waiting = [scanned.name]
         while waiting:
             here = waiting.pop(0)
@@ -171,7 +182,10 @@ class Reach:
 
     def _marked_join(self, join: Join) -> tuple[Relation, tuple[str, ...]]:
         left, left_marks = self._marked(join.left)
+        known = set(self._scanned)
         right, right_marks = self._marked(join.right)
+        if not join.on and _one_row(join.right):
+            self._beside |= self._scanned.keys() - known
         unknown = _unknown(join.left) | _unknown(join.right)
         on = tuple(pair for pair in join.on if not any(_names(side) & unknown for side in pair))
         for mine, theirs in on:
@@ -200,6 +214,13 @@ class Reach:
         )
         both = SetOperation(kind="union", all=True, left=sides[0], right=sides[1])
         return both, (*left_marks, *right_marks)
+
+
+def _one_row(relation: Relation) -> bool:
+    """Say whether a relation is one row that all its tables make together."""
+    if isinstance(relation, Aggregate):
+        return not relation.group
+    return isinstance(relation, Project | Select) and _one_row(relation.source)
 
 
 def _same(names: Iterable[str]) -> list[Named]:

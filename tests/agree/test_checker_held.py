@@ -7,7 +7,7 @@ left to it.
 import os
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -15,24 +15,27 @@ from typing import Any
 import msgspec
 import pytest
 
-from cvs.checker import held
+from cvs.checker import epochwise, held
 from cvs.checker.bulk import bulk_of
 from cvs.checker.classify import Judgement, judge
 from cvs.checker.large import COMPLETE, PROVED, judge_large
 from cvs.checker.meaning import DefinitionMeaning
-from cvs.checker.replay import replay
+from cvs.checker.replay import ENDLESS, replay
 from cvs.checker.verdict import LEVELS, Verdict
 from cvs.history import events as ev
 from cvs.history.columns import Gathered
 from cvs.model.definitions import definition_to_json, view_from_json
-from cvs.model.expressions import Column
+from cvs.model.expressions import Call, Column
 from cvs.model.views import (
     Aggregate,
     AggregateColumn,
     AggregateFunction,
     Join,
     Named,
+    OrderBy,
     Project,
+    Select,
+    TopK,
     ViewDefinition,
 )
 from tests.agree.problems import Recorder
@@ -89,10 +92,12 @@ def _meaning(name: str, _: Any) -> DefinitionMeaning:
     return DefinitionMeaning(KINDS[name])
 
 
-def in_epochs(chance: random.Random, name: str, *, epochs: int = 4) -> list[Any]:
+def in_epochs(
+    chance: random.Random, name: str, *, epochs: int = 4, kinds: Mapping[str, ViewDefinition] = KINDS
+) -> list[Any]:
     """A right run of a view over two tables, each write of which absorbs all that moved since the one before."""
-    run, meaning = Recorder(), DefinitionMeaning(KINDS[name])
-    run.named("run", definition_to_json(KINDS[name]))
+    run, meaning = Recorder(), DefinitionMeaning(kinds[name])
+    run.named("run", definition_to_json(kinds[name]))
     rows: dict[tuple[str, tuple[Any]], dict[str, Any] | None] = {}
     taken: dict[tuple[str, Any], int] = {}
     held_by: dict[Any, dict[tuple[str, Any], int]] = {}
@@ -168,6 +173,72 @@ def agree(seed: int, number: int, kinds: list[str] | None = None) -> Counter[str
     return count
 
 
+def _of_compared_with_mean() -> ViewDefinition:
+    """Rows above the mean of all: no record hangs on a few base records."""
+    mean = Aggregate(
+        source=Project(source=R, columns=(Named(name="other", expression=Column("r.y")),)),
+        group=(),
+        aggregates=(AggregateColumn(name="mean", function=F.AVG, argument=Column("other")),),
+    )
+    joined = Join(kind="inner", left=R, right=mean, on=())
+    above = Select(source=joined, predicate=Call(">=", (Column("r.y"), Column("mean"))))
+    return ViewDefinition(name="v", relation=Project(source=above, columns=_named("r.k", "r.y")), key=("k",))
+
+
+def _first_rows() -> ViewDefinition:
+    least = TopK(source=R, order=(OrderBy(expression=Column("r.y")),), limit=2)
+    return ViewDefinition(name="v", relation=Project(source=least, columns=_named("r.k", "r.y")), key=("k",))
+
+
+WIDE = {**KINDS, "above the mean": _of_compared_with_mean(), "first rows": _first_rows()}
+
+
+def agree_by_epochs(seed: int, number: int) -> Counter[str]:
+    """Hold what commits tell of a view, of any kind, against the exact judge."""
+    chance, count = random.Random(seed), Counter[str]()
+    for _ in range(number):
+        name = chance.choice(["above the mean", "first rows", chance.choice(list(KINDS))])
+        meaning = DefinitionMeaning(WIDE[name])
+        events = in_epochs(chance, name, kinds=WIDE)
+        if chance.random() < 0.3:
+            events = from_a_checkpoint(chance, events)
+        if chance.random() < 0.4:
+            events = loosened(chance, events)
+        if chance.random() < 0.5 and any(isinstance(e, ev.BaseUpdateCalled) for e in events):
+            events = harmed(chance, events)
+        run = replay(events)
+        if run.rest is None or not any(isinstance(e, ev.TestAndSetCalled) for e in events):
+            continue
+        found = epochwise.accept(run, run.views["v"], meaning)
+        exact = judge(run, lambda _, meaning=meaning: meaning, budget=BUDGET)
+        verdicts = {(f.property, f.key): f.verdict for f in exact.findings if f.granularity == "record"}
+        for key in found.proved if found is not None else ():
+            for level in PROVED:
+                if level in (*COMPLETE, "certificates"):
+                    continue
+                said = verdicts.get((level, key))
+                assert said is Verdict.HOLDS or (said is None and level == "linearizability"), (
+                    name,
+                    level,
+                    key,
+                    events,
+                )
+            count[f"accepted: {name}"] += 1
+        for key in found.others if found is not None else ():
+            count["left, not strong"] += verdicts.get(("strong", key)) is Verdict.VIOLATED
+        if found is not None and found.snapshots is not None:
+            _same_of_snapshots(found, exact, events, count)
+    return count
+
+
+def test_what_commits_show_of_any_view_the_exact_judge_finds(told: Callable[[str], None]) -> None:
+    count = agree_by_epochs(seed=1, number=120)
+    told(str(dict(sorted(count.items()))))
+    assert min(count[f"accepted: {name}"] for name in ("above the mean", "first rows")) > 20, count
+    assert count["snapshots"] > 15, count
+    assert count["left, not strong"] > 5, count
+
+
 def _same_of_records(
     found: held.Accepted, exact: Judgement, events: Any, count: Counter[str], kind: str
 ) -> None:
@@ -221,7 +292,7 @@ WRONG: dict[str, Any] = {
         False
     ),  # what the cut has and a view record does not is not looked at
     "committed.Committed._apart": lambda *_: False,
-    "committed.Committed._goes_on": lambda *_: True,  # the lines of commits are believed
+    "committed.Committed.goes_on": lambda *_: True,  # the lines of commits are believed
     "holding.Holding.rows": lambda *_, **__: {},  # the end is not looked at, nor what was there at first
 }
 
@@ -232,6 +303,70 @@ def test_each_rule_left_out_is_found(rule: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(f"cvs.checker.{rule}", WRONG[rule])
     with pytest.raises((AssertionError, KeyError, IndexError)):
         agree(seed=1, number=800)
+
+
+WRONG_BY_EPOCHS: dict[str, Any] = {
+    "committed.Committed.goes_on": lambda *_: True,
+    "epochwise._Walk._compare": lambda *_: None,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", list(WRONG_BY_EPOCHS))
+def test_each_rule_of_epochs_left_out_is_found(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"cvs.checker.{rule}", WRONG_BY_EPOCHS[rule])
+    with pytest.raises((AssertionError, KeyError, IndexError, AttributeError)):
+        agree_by_epochs(seed=1, number=1500)
+
+
+def _one_epoch(*, later: str = "", called_late: bool = False) -> tuple[list[Any], DefinitionMeaning]:
+    """One row, one write that shows it, one commit; and what makes that no strong run."""
+    run, view = Recorder(), WIDE["first rows"]
+    run.named("run", definition_to_json(view))
+    row = {"k": "k1", "x": 0, "y": 2, "d": None}
+    run.base("k1", row)
+    run.write_record(("k1",), {"k": "k1", "y": 2}, [("k1", 0, 1, "r")], expected=None, new=(0, 1, 0, True))
+    lines = (ev.Absorbed(table="r", key=("k1",), from_version=0, to_version=1),)
+    run.events.append(
+        ev.EpochCommitted(process="m", time=run.tick(), pipeline="p", incarnation=0, epoch=1, absorbed=lines)
+    )
+    if later:
+        run.base("k1", {**row, "y": 3}, outcome=later)
+    events = run.rest()
+    if called_late:  # the base update is called only after the write that shows it had returned
+        *start, called, returned, write, written, commit, rest = events
+        moved = (*start, write, written, called, returned, commit, rest)
+        events = [msgspec.structs.replace(e, time=10 * at) for at, e in enumerate(moved)]
+    return events, DefinitionMeaning(view)
+
+
+@pytest.mark.parametrize(
+    ("harm", "rule", "wrong"),
+    [
+        ({"later": "applied"}, "_Walk.end", lambda _: None),
+        ({"called_late": True}, "settled", lambda order: [ENDLESS for _ in order]),
+    ],
+)
+def test_commits_tell_nothing_of_what_is_late_or_early(
+    harm: dict[str, Any], rule: str, wrong: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events, meaning = _one_epoch()
+    right = epochwise.accept(run := replay(events), run.views["v"], meaning)
+    assert right is not None
+    assert right.proved == [("k1",)]
+    events, meaning = _one_epoch(**harm)
+    found = epochwise.accept(run := replay(events), run.views["v"], meaning)
+    assert found is None or ("k1",) not in found.proved
+    monkeypatch.setattr(f"cvs.checker.epochwise.{rule}", wrong)
+    found = epochwise.accept(run := replay(events), run.views["v"], meaning)
+    assert found is not None
+    assert found.proved == [("k1",)], "else this shows nothing"
+
+
+def test_commits_tell_nothing_of_a_view_over_updates_of_unknown_outcome() -> None:
+    events, meaning = _one_epoch(later="unknown")
+    run = replay(events)
+    assert epochwise.accept(run, run.views["v"], meaning) is None
 
 
 def test_an_answer_that_comes_late_hides_no_version_from_the_future(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +384,7 @@ def test_an_answer_that_comes_late_hides_no_version_from_the_future(monkeypatch:
     exact = judge(made, partial(_meaning, "extremes"))
     assert [f.verdict for f in exact.of("no-future", "record")] == [Verdict.VIOLATED]
     assert not held.accept(made, made.views["v"], _meaning("extremes", None)).proved
-    monkeypatch.setattr("cvs.checker.held._settled", lambda order: [a.returned for a in order])
+    monkeypatch.setattr("cvs.checker.held.settled", lambda order: [a.returned for a in order])
     found = held.accept(made, made.views["v"], _meaning("extremes", None))
     assert found is not None
     assert found.proved, "else this shows nothing"
