@@ -236,7 +236,7 @@ def _under_spark(driver: Driver, master: str, ended: threading.Event, ask: _Ask)
 
     session = spark.spark_session(master)
     for pipeline in (driver.succession.newest, driver.succession.older):
-        if pipeline is not None:
+        if pipeline is not None and spark.worth_tasks(session):
             pipeline.spread, pipeline.slices = spark.spread_over(session), partial(spark.cores, session)
     with spark.needed(master), tempfile.TemporaryDirectory(prefix="cvs-checkpoint-") as checkpoint:
         query = spark.start(

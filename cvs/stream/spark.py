@@ -7,6 +7,7 @@ epochs for a whole turn; the checkpoint folder may be lost at any time (H5).
 
 import gc
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,7 @@ from cvs.stream.tasks import uncollected
 TURN_SECONDS = 10.0
 """How long one micro-batch runs epochs: long enough that Spark's own cost does not show."""
 IDLE_SECONDS = 0.01
+FEW_CORES = 2
 
 LOGGING = Path(__file__).with_name("log4j2.properties").resolve()
 HERE = {"spark.driver.host": "127.0.0.1"}
@@ -128,6 +130,15 @@ def cores(session: SparkSession) -> int:
     """Return how many tasks can run at once: executors come and go, with the workers of the cluster."""
     known: int = session.sparkContext.defaultParallelism
     return max(2, known)
+
+
+def worth_tasks(session: SparkSession) -> bool:
+    """Say whether tasks have cores beside the driver's: on its own two they gain nothing and take thrice the memory.
+
+    Executors elsewhere always have.
+    """
+    context = session.sparkContext
+    return not re.match(r"local(\[|$)", context.master) or context.defaultParallelism > FEW_CORES
 
 
 def start(

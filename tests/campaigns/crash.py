@@ -118,7 +118,7 @@ class Campaign:
         words |= {"replication": stage.replicas, "incarnation": self.incarnation}
         if self.incarnation > 1 and not self.serves():
             words["older"] = self.incarnation - 1
-        process = command(stage.address, **words, spark="local[2,4]" if self.spark else "")
+        process = command(stage.address, **words, spark="local[3,4]" if self.spark else "")
         return stage.start_command(process, log="driver.log")
 
     def _keep(self) -> None:
