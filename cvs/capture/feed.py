@@ -69,6 +69,9 @@ class Feed(Protocol):
     def hold(self, consumer: str, positions: Mapping[str, int]) -> None:
         """Declare that a consumer still needs these positions and all after them (durable, monotone)."""
 
+    def knows(self, consumer: str) -> bool:
+        """Say whether a consumer held something here; yes where nobody keeps that."""
+
     def release(self, consumer: str) -> None:
         """Take back what a consumer held: it is no more."""
 

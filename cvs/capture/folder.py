@@ -106,6 +106,10 @@ class FolderFeed:
         merged = held | {stream: max(at, held.get(stream, 0)) for stream, at in positions.items()}
         _replace(folder / f"{quote(consumer, safe='')}.json", msgspec.json.encode(merged))
 
+    def knows(self, consumer: str) -> bool:
+        """Say whether a consumer held something here."""
+        return (self.root / "holds" / f"{quote(consumer, safe='')}.json").exists()
+
     def release(self, consumer: str) -> None:
         """Take back what a consumer held."""
         (self.root / "holds" / f"{quote(consumer, safe='')}.json").unlink(missing_ok=True)

@@ -136,6 +136,13 @@ class KafkaFeed:
         self._send(topic, [(consumer.encode(), msgspec.json.encode(merged))])
 
     @_alone
+    def knows(self, consumer: str) -> bool:
+        """Say whether a consumer held something here."""
+        topic = f"{self._topic}.holds"
+        self._make(topic, compacted=True)
+        return consumer in self._table(topic)
+
+    @_alone
     def release(self, consumer: str) -> None:
         """Take back what a consumer held."""
         topic = f"{self._topic}.holds"

@@ -106,6 +106,10 @@ class TopicsFeed:
     def hold(self, consumer: str, positions: Mapping[str, int]) -> None:
         """Do nothing: retention is the topics' own."""
 
+    def knows(self, consumer: str) -> bool:
+        """Say yes: nobody keeps who reads topics of others."""
+        return True
+
     def release(self, consumer: str) -> None:
         """Do nothing: retention is the topics' own."""
 
@@ -183,6 +187,10 @@ class JoinedFeed:
         """Hold what is ours; retention of the topics is their owner's."""
         if ours := {stream: at for stream, at in positions.items() if of_node(stream)}:
             self._own.hold(consumer, ours)
+
+    def knows(self, consumer: str) -> bool:
+        """Say yes: nobody keeps who reads topics of others."""
+        return True
 
     def release(self, consumer: str) -> None:
         """Take back what a consumer held."""

@@ -6,8 +6,9 @@ from typing import Any
 from cvs.capture.changes import Change, TableDefinition
 from cvs.capture.feed import Feed, Head
 from cvs.errors import HistoryError
-from cvs.programs.epoch import Pin
+from cvs.programs.epoch import Control, Pin
 from cvs.stream.build import SCANNED
+from cvs.stream.tables import Names
 
 FEED_PAGE = 5_000
 
@@ -48,6 +49,19 @@ def gone_back(taken: Mapping[str, int], heads: Mapping[str, Head]) -> str:
     back = (stream for stream, head in heads.items() if head.position < taken.get(stream, 0))
     followed = [stream for stream, at in taken.items() if at and not stream.startswith(SCANNED)]
     return next(back, "" if not followed or any(stream in heads for stream in followed) else followed[0])
+
+
+def refuse_stranger(feed: Feed, names: Names, control: Control) -> None:
+    """Refuse a feed that does not know the views, although they took changes: it is another one.
+
+    As many positions as were taken do not make it the same. What they need they declare before their first epoch runs.
+    """
+    if control.committed > names.epoch_before and not feed.knows(names.consumer):
+        raise HistoryError(
+            "the views took changes of another feed: this one does not know them",
+            where="[feed] name",
+            next_step="name the feed that the views follow; if it is lost, cvs rebuild --all",
+        )
 
 
 def refuse_gone_back(taken: Mapping[str, int], heads: Mapping[str, Head]) -> None:

@@ -40,7 +40,7 @@ from cvs.stream.build import PREFIX, Build
 from cvs.stream.catalog import grace_seconds
 from cvs.stream.door import CassandraDoor
 from cvs.stream.phases import Wishes, pin_after
-from cvs.stream.pinned import Definitions, gone_back, read_pinned, refuse_gone_back
+from cvs.stream.pinned import Definitions, gone_back, read_pinned, refuse_gone_back, refuse_stranger
 from cvs.stream.portion import images_of, portion, some_that_wait
 from cvs.stream.quarantine import put_quarantined
 from cvs.stream.recipe import Recipe
@@ -125,13 +125,11 @@ class Pipeline:
         if control.signature.incarnation < names.incarnation:
             control = drive(read_control(names.building_bucket), self.door)
         self._check(control)
+        refuse_stranger(self.feed, names, control)
         if self.build is None and control.pin.build:
+            stream, pace = control.pin.build, self.build_rows_a_second
             self.build = Build(
-                self.session,
-                self.feed,
-                self.recipe.definitions,
-                stream=control.pin.build,
-                rows_a_second=self.build_rows_a_second,
+                self.session, self.feed, self.recipe.definitions, stream=stream, rows_a_second=pace
             )
         self.control = control
         return control

@@ -211,6 +211,9 @@ def test_another_feed_is_refused_and_a_rebuild_goes_on_from_it(
     pipeline.feed = world.feed = found
     with pytest.raises(HistoryError, match="stream node were taken, and the feed has 0: it is another feed"):
         pipeline.step()
+    pipeline.control = None
+    with pytest.raises(HistoryError, match="took changes of another feed: this one does not know them"):
+        pipeline.step()
     newest = world.pipeline(BY_CITY, 2)
     both = Succession(newest=newest, older=pipeline, say=lambda _: None)
     both._scan = SimpleNamespace(join=lambda: None)  # type: ignore[assignment]  # because the test scans by hand
@@ -228,6 +231,22 @@ def test_another_feed_is_refused_and_a_rebuild_goes_on_from_it(
         ("Linz",): ("Linz", 7),
         ("Wien",): ("Wien", 1),
     }
+
+
+def test_another_feed_is_refused_although_it_has_as_many_changes(world: World, tmp_path: Path) -> None:
+    """As where the node's log of today was captured once more, into a new folder: counting does not tell."""
+    pipeline = live(world)
+    world.write(2, "Linz", 7)
+    pipeline.drain(seconds=1e9)
+    found = FolderFeed(tmp_path / "another")
+    assert found.define(ORDERS) == world.reference
+    taken = world.feed.read("node", 0, 100)
+    found.append("node", [*taken, *taken], source=Source(), clock=world.time)
+    pipeline.control = None
+    assert pipeline.step() is None
+    pipeline.feed, pipeline.control = found, None
+    with pytest.raises(HistoryError, match="this one does not know them"):
+        pipeline.step()
 
 
 def test_a_halted_pipeline_finishes_what_is_pinned_and_begins_nothing(world: World) -> None:
