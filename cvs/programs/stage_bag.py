@@ -1,6 +1,6 @@
 """A bag: what flows between the stages of a plan, rows with how often they come or (negative) go."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from cvs.programs.stage_codec import Values, pack
@@ -32,6 +32,21 @@ class Bag:
                 return
         if count:
             entries[name] = (row, count)
+
+    def take(self, changes: "Changes", edge: Callable[[Values], Values | None]) -> None:
+        """Add what an edge makes of changes: as `add` does, which called for every row would cost as much again."""
+        entries, self.sorted = self.entries, None
+        for row, count in changes:
+            made = edge(row)
+            if made is None:
+                continue
+            name = pack(made)
+            known = entries.get(name)
+            total = count if known is None else count + known[1]
+            if total:
+                entries[name] = (made, total)
+            elif known is not None:
+                del entries[name]
 
     def extend(self, other: "Changes") -> None:
         """Add all of another bag, or of changes that are not packed yet."""

@@ -78,7 +78,4 @@ def through(edge: RowMap, changes: Changes, into: Bag) -> None:
     if edge is same:
         into.extend(changes)
         return
-    for row, count in changes:
-        mapped = edge(row)
-        if mapped is not None:
-            into.add(mapped, count)
+    into.take(changes, edge)

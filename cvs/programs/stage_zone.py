@@ -93,16 +93,20 @@ class ZoneCompute:
             bag = changes.get(ways.source)
             if bag is None or not len(bag):
                 continue
-            known: dict[tuple[int, bytes], Iterable[int]] = {}
+            known: dict[int, dict[bytes, Iterable[int]]] = {routing: {} for routing in ways.routings}
             for way, row, count, name in ways.combined.carry(bag):
-                place, at = ways.places[way], (ways.routings[way], name)
-                if at not in known:
-                    known[at] = self._buckets_of[place](row)
-                for bucket in known[at]:
-                    entered = routed.setdefault(bucket, {})
-                    if place not in entered:
-                        entered[place] = Bag()
-                    entered[place].add(row, count, name)
+                place, told = ways.places[way], known[ways.routings[way]]
+                buckets = told.get(name)
+                if buckets is None:
+                    buckets = told[name] = self._buckets_of[place](row)
+                for bucket in buckets:
+                    entered = routed.get(bucket)
+                    if entered is None:
+                        entered = routed[bucket] = {}
+                    into = entered.get(place)
+                    if into is None:
+                        into = entered[place] = Bag()
+                    into.add(row, count, name)
         if first:
             for number, stage in enumerate(self.zone.stages):
                 if isinstance(stage, AggregateStage) and not stage.group:
