@@ -4,6 +4,7 @@ columns, a block at a time.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Context, Decimal, Inexact
 from operator import methodcaller
 from typing import Any
 
@@ -13,7 +14,7 @@ from cvs.checker.shape import Computed, Shape
 from cvs.history.columns import Columns, Reader
 from cvs.history.fields import APPLIED, UNKNOWN, Numbering
 from cvs.history.packing import NONE, Flags, Integers, NotColumnarError
-from cvs.history.rows import Compute, Rows
+from cvs.history.rows import WHOLE_MOST, Compute, Rows
 from cvs.model.expressions import Row
 from cvs.model.identity import identity
 
@@ -21,6 +22,7 @@ NOT_WHOLE = -(1 << 60)
 """Shown where a row holds what is no whole number of ordinary size: equal to no fold."""
 
 _MOST = 1 << 40
+_EXACT = Context(prec=60, traps=[Inexact])
 
 
 class BaseRows(Reader):
@@ -29,7 +31,8 @@ class BaseRows(Reader):
     def __init__(self, shape: Shape, view: str, records: Numbering, contents: "Contents") -> None:
         self.shape, self.view, self.contents = shape, view, contents
         self._owner: Compute = lambda row: records.number(view, shape.key_of(row))
-        self._adds = [_adding(a, counts) for a, counts in zip(shape.arguments, shape.counts, strict=True)]
+        folds = zip(shape.arguments, shape.counts, shape.scales, strict=True)
+        self._adds = [_adding(*fold) for fold in folds]
         self._shows = [(c.names, contents.number(name, c.of)) for name, c in shape.shown]
         self.columns: list[list[Integers]] = []
         self.unfit = False  # something is added up that is no whole number of ordinary size
@@ -64,7 +67,7 @@ class BaseRows(Reader):
         return _whole(self.columns, 1 + (len(self._adds) if self.shape.grouped else len(self._shows)))
 
 
-def _adding(argument: Computed | None, counts: bool) -> Callable[[Rows, Flags], Integers]:
+def _adding(argument: Computed | None, counts: bool, scale: int) -> Callable[[Rows, Flags], Integers]:
     """Return what says what rows add to a fold; whatever is no small whole number is not for bulk."""
     if argument is None:
         return lambda _, where: np.ones(np.count_nonzero(where), dtype=np.int64)
@@ -73,6 +76,9 @@ def _adding(argument: Computed | None, counts: bool) -> Callable[[Rows, Flags], 
         number = _present(compute) if counts else _small(compute)
         return lambda rows, where: rows.computed(argument.names, number, where)
     name = argument.plain
+    if scale > 1:
+        units = _units(compute, scale)
+        return lambda rows, where: rows.computed((name,), units, where)
 
     def add(rows: Rows, where: Flags) -> Integers:
         values, is_whole, there = rows.whole(name)
@@ -98,6 +104,28 @@ def _small(compute: Callable[[Row], Any]) -> Compute:
         return value
 
     return small
+
+
+def _units(compute: Callable[[Row], Any], scale: int) -> Compute:
+    def units(row: Row) -> int:
+        found = in_units(compute(row), scale)
+        if not -_MOST < found < _MOST:
+            raise NotColumnarError("decimals that are large, or have many places")
+        return found
+
+    return units
+
+
+def in_units(value: Any, scale: int) -> int:
+    """Return how many units a decimal is; what is no whole number of them is as no fold is."""
+    if type(value) is not Decimal or not value.is_finite() or abs(value.adjusted()) > 18:
+        return 0 if type(value) is Decimal and value == 0 else NOT_WHOLE
+    try:
+        units = _EXACT.multiply(value, scale)
+    except Inexact:
+        return NOT_WHOLE
+    whole = int(units)
+    return whole if units == whole and abs(whole) < WHOLE_MOST else NOT_WHOLE
 
 
 class Contents:
@@ -131,7 +159,7 @@ class ViewRows(Reader):
             fits[present] = own == owners[present]
             fits &= rows.widths() == len(shape.key) + len(shape.names)
             fits |= ~present
-            shown = [_numbers(rows, name) for name in shape.names]
+            shown = [_numbers(rows, *it) for it in zip(shape.names, shape.scales, strict=True)]
         else:
             fits |= present
             for name in rows.names() - {name for name, _ in self._shows}:
@@ -156,7 +184,12 @@ def _whole(blocks: list[list[Integers]], width: int) -> list[Integers]:
     return [np.concatenate([block[place] for block in taken] or [empty]) for place in range(width)]
 
 
-def _numbers(rows: Rows, name: str) -> Integers:
+def _numbers(rows: Rows, name: str, scale: int) -> Integers:
+    if scale > 1:
+        column = np.zeros(rows.many, dtype=np.int64)
+        units = rows.computed((name,), lambda row: in_units(row.get(name), scale), rows.present)
+        column[rows.present] = units
+        return column
     values, is_whole, _ = rows.whole(name)
     return np.where(is_whole | ~rows.present, values, NOT_WHOLE)
 

@@ -30,6 +30,9 @@ from cvs.model.views import (
     ViewDefinition,
 )
 
+DECIMAL_UNITS = 10_000
+"""Of a decimal, the units it is added up in: prices fit, and what does not is for the exact judge."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Computed:
@@ -68,6 +71,7 @@ class Shape:
     names: tuple[str, ...] = ()
     arguments: tuple[Computed | None, ...] = ()  # of each name; None: count rows
     counts: tuple[bool, ...] = ()  # whether the name counts or adds
+    scales: tuple[int, ...] = ()  # of each name: one is so many units; decimals are added up as whole units
     shown: tuple[tuple[str, Computed], ...] = ()  # columns of plain rows
 
     @property
@@ -96,7 +100,7 @@ def shape_of(view: ViewDefinition, tables: Mapping[str, BaseTable]) -> Shape | N
         outputs = {c.name: _column_of(c.expression, folded) for c in relation.columns}
         relation = relation.source
     if isinstance(relation, Aggregate):
-        return _grouped(view, relation, outputs, above)
+        return _grouped(view, relation, outputs, above, tables)
     return _plain_rows(view, view.relation, tables)
 
 
@@ -126,7 +130,11 @@ def _plain_rows(view: ViewDefinition, relation: Relation, tables: Mapping[str, B
 
 
 def _grouped(
-    view: ViewDefinition, relation: Aggregate, outputs: dict[str, str] | None, above: list[Expression]
+    view: ViewDefinition,
+    relation: Aggregate,
+    outputs: dict[str, str] | None,
+    above: list[Expression],
+    tables: Mapping[str, BaseTable],
 ) -> Shape | None:
     """Recognize sums and counts; what is asked of groups `above` them is asked of their rows, if of their keys only."""
     names = {name: name if outputs is None else outputs.get(name, "") for name in view.key}
@@ -147,6 +155,14 @@ def _grouped(
     kinds = (AggregateFunction.COUNT, AggregateFunction.SUM)
     if any(a.distinct or a.function not in kinds for _, a in folded):
         return None
+    arguments = [
+        None if a.argument is None else Computed.from_expression(_through(a.argument, columns))
+        for _, a in folded
+    ]
+    counts = [a.function is AggregateFunction.COUNT for _, a in folded]
+    decimals = (
+        {name for name, kind in tables[table].columns if kind == "decimal"} if table in tables else set()
+    )
     return Shape(
         table=table,
         key=view.key,
@@ -154,11 +170,12 @@ def _grouped(
         keys=tuple(Computed.from_expression(_through(groups[names[name]], columns)) for name in view.key),
         grouped=True,
         names=tuple(out for out, _ in folded),
-        arguments=tuple(
-            None if a.argument is None else Computed.from_expression(_through(a.argument, columns))
-            for _, a in folded
+        arguments=tuple(arguments),
+        counts=tuple(counts),
+        scales=tuple(
+            DECIMAL_UNITS if argument is not None and argument.plain in decimals and not count else 1
+            for argument, count in zip(arguments, counts, strict=True)
         ),
-        counts=tuple(a.function is AggregateFunction.COUNT for _, a in folded),
     )
 
 

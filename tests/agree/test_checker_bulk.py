@@ -2,6 +2,9 @@
 whole."""
 
 import random
+from collections.abc import Mapping
+from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -9,6 +12,7 @@ import pytest
 
 from cvs.checker.bulk import accept_events, bulk_of
 from cvs.checker.classify import Judgement, judge
+from cvs.checker.contributions import NOT_WHOLE, in_units
 from cvs.checker.large import judge_large
 from cvs.checker.meaning import DefinitionMeaning
 from cvs.checker.replay import replay
@@ -16,6 +20,7 @@ from cvs.checker.verdict import LEVELS, Verdict
 from cvs.history import events as ev
 from cvs.history.columns import Gathered
 from cvs.model.definitions import definition_to_json, view_from_json
+from cvs.model.views import BaseTable
 from tests.agree.problems import Recorder
 from tests.stories.views import VIEWS
 
@@ -100,10 +105,71 @@ def test_certified_sums_and_counts_without_damage_are_accepted() -> None:
             assert not found.others or name == "sum", (name, found.others)
 
 
-def large_of(events: list[Any], name: str) -> Judgement | None:
+TABLE = BaseTable(name="r", columns=(("k", "text"), ("x", "int"), ("y", "decimal")), partition_key=("k",))
+
+
+def in_decimals(events: list[Any], places: int) -> list[Any]:
+    """The same run with what is added up, and its sums, so many places behind the point."""
+    found = []
+    for event in events:
+        if isinstance(event, ev.BaseUpdateCalled | ev.TestAndSetCalled) and event.row is not None:
+            row = {
+                name: Decimal(value).scaleb(-places) if name in ("y", "sum") else value
+                for name, value in event.row.items()
+            }
+            event = msgspec.structs.replace(event, row=row)
+        found.append(event)
+    return found
+
+
+def test_sums_of_decimals_are_judged_as_sums_of_whole_numbers() -> None:
+    """Prices fit; more places than units have are left to the exact judge, by whom they are no other."""
+    chance, accepted = random.Random(12), 0
+    for number in range(60):
+        events = certified(chance, "sum", moves=number % 3 == 0)
+        if number % 2:
+            events = damaged(chance, events)
+        whole = large_of(events, "sum")
+        prices = large_of(in_decimals(events, 2), "sum", {"r": TABLE})
+        fine = large_of(in_decimals(events, 9), "sum", {"r": TABLE})
+        if whole is None:
+            assert prices is None
+            continue
+        assert prices is not None
+        if fine is not None:
+            strong = [{f.verdict for f in it.of("strong", "record")} for it in (whole, fine)]
+            assert strong[0] == strong[1], events
+        counts = [[(f.property, f.verdict, f.tier, f.count) for f in it.findings] for it in (whole, prices)]
+        assert counts[0] == counts[1], events
+        accepted += sum(f.count for f in prices.of("complete", "record") if f.verdict is Verdict.HOLDS)
+    assert accepted > 60
+
+
+@pytest.mark.parametrize(
+    ("text", "units"),
+    [
+        ("1.50", 15_000),
+        ("-0.0001", -1),
+        ("0E-30", 0),
+        ("0.00001", NOT_WHOLE),
+        ("1E+30", NOT_WHOLE),
+        ("1E-2000000000", NOT_WHOLE),
+        ("NaN", NOT_WHOLE),
+        ("Infinity", NOT_WHOLE),
+        ("1." + "0" * 70 + "1", NOT_WHOLE),
+    ],
+)
+def test_a_decimal_is_so_many_units_or_left_to_the_exact_judge(text: str, units: int) -> None:
+    assert in_units(Decimal(text), 10_000) == units
+    assert in_units(3, 10_000) == in_units(None, 10_000) == NOT_WHOLE
+
+
+def large_of(
+    events: list[Any], name: str, tables: Mapping[str, BaseTable] = MappingProxyType({})
+) -> Judgement | None:
     """Judge a run as a large one."""
     meaning = DefinitionMeaning(VIEWS[name])
-    bulk = bulk_of([e for e in events if isinstance(e, ev.RunStarted)], view_from_json, {})
+    bulk = bulk_of([e for e in events if isinstance(e, ev.RunStarted)], view_from_json, tables)
     gathered = Gathered(bulk.readers)
     gathered.take(events)
     return judge_large(
