@@ -1,6 +1,7 @@
 """`cvs status`: the views as an operator needs to see them, worst first."""
 
 import time
+from typing import Any, Literal
 
 import click
 from rich.console import Group
@@ -16,6 +17,16 @@ from cvs.sidecar.settings import Settings
 
 WORST_FIRST = ("broken", "degraded", "building", "paused", "live")
 SHOWN_MAX = 100  # drawing a thousand rows takes two seconds, and nobody reads them
+LEAST_FIRST = (
+    "declared",
+    "audited",
+    "quarantined",
+    "rows",
+    "lag ms",
+)  # what gives way where the screen is narrow
+NUMBERS = ("lag ms", "rows", "quarantined")
+PROBLEM_WIDTH = 40  # it is folded at words
+GAP = 2  # between columns
 COLOURS = {"broken": "red", "degraded": "yellow", "building": "blue", "paused": "dim", "live": "green"}
 
 
@@ -42,51 +53,32 @@ def command(settings_file: str | None, watch: bool, as_json: bool) -> int:
     if watch and out.is_terminal:
         _watch(settings)
         return ExitCode.MET
-    out.print(_picture(status))
+    out.print(_picture(status, out.width))
     return code
 
 
 def _watch(settings: Settings) -> None:
     try:
-        with Live(_picture(ask_sidecar(settings)), console=console(), screen=True) as live:
+        out = console()
+        with Live(_picture(ask_sidecar(settings), out.width), console=out, screen=True) as live:
             while True:
                 time.sleep(1.0)
-                live.update(_now(settings))
+                live.update(_now(settings, out.width))
     except KeyboardInterrupt:
         return
 
 
-def _now(settings: Settings) -> Group:
+def _now(settings: Settings, width: int) -> Group:
     """Draw what the sidecar says now; one that is restarted is waited for."""
     try:
-        return _picture(ask_sidecar(settings))
+        return _picture(ask_sidecar(settings), width)
     except MissingEnvironmentError as silence:
         return Group(Text(f"{silence.what} at {silence.where} since it ended or was cut off", style="red"))
 
 
-def _picture(status: SidecarStatus) -> Group:
+def _picture(status: SidecarStatus, width: int) -> Group:
     """Draw one status; names are text, never markup."""
     views = sorted(status["views"], key=lambda view: (WORST_FIRST.index(view["state"]), -view["lag_ms"]))
-    table = Table(box=None, pad_edge=False)
-    table.add_column("view", overflow="fold")
-    for column in ("state", "declared", "audited"):
-        table.add_column(column, no_wrap=True)
-    for column in ("lag ms", "rows", "quarantined"):
-        table.add_column(column, justify="right", no_wrap=True)
-    unwell = any(view["problem"] for view in views)
-    if unwell:
-        table.add_column("problem")
-    for view in views[:SHOWN_MAX]:
-        cells = [
-            Text(view["name"]),
-            Text(view["state"], style=COLOURS[view["state"]]),
-            view["declared_level"],
-            view["audited_level"] or "not yet",
-            f"{view['lag_ms']:,.0f}" if status["watermark"] else "-",
-            f"{view['row_count']:,}",
-            f"{view['quarantined_count']:,}",
-        ]
-        table.add_row(*cells, *([Text(view["problem"])] if unwell else []))
     role = "leads" if status["leader"] else "stands by"
     head = Text(
         f"{status['pipeline']}: {role} · epoch {status['committed_epoch']:,} · "
@@ -99,4 +91,40 @@ def _picture(status: SidecarStatus) -> Group:
     problems = [Text(f"problem: {problem}", style="red") for problem in status["problems"]]
     rest = len(views) - SHOWN_MAX
     more = [Text(f"and {rest:,} more, no worse: cvs status --json")] if rest > 0 else []
-    return Group(*problems, head, Text(""), table, *more)
+    shown = _cells(views[:SHOWN_MAX], clock=bool(status["watermark"]))
+    return Group(*problems, head, Text(""), _table(shown, width), *more)
+
+
+def _cells(views: list[dict[str, Any]], *, clock: bool) -> dict[str, list[Text]]:
+    """Return the columns, in their order, with what stands in them."""
+    columns = {
+        "view": [Text(view["name"]) for view in views],
+        "state": [Text(view["state"], style=COLOURS[view["state"]]) for view in views],
+        "declared": [Text(view["declared_level"]) for view in views],
+        "audited": [Text(view["audited_level"] or "not yet") for view in views],
+        "lag ms": [
+            Text(f"{view['lag_ms']:,.0f}" if clock and view["state"] != "paused" else "-") for view in views
+        ],
+        "rows": [Text(f"{view['row_count']:,}") for view in views],
+        "quarantined": [Text(f"{view['quarantined_count']:,}") for view in views],
+    }
+    if any(view["problem"] for view in views):
+        columns["problem"] = [Text(view["problem"]) for view in views]
+    return columns
+
+
+def _table(columns: dict[str, list[Text]], width: int) -> Table:
+    """Draw the columns that have room: a name that is folded letter by letter is read by nobody."""
+    needed = {name: max([len(name), *(len(cell) for cell in cells)]) for name, cells in columns.items()}
+    if "problem" in needed:
+        needed["problem"] = min(needed["problem"], PROBLEM_WIDTH)
+    for name in LEAST_FIRST:
+        if sum(needed.values()) + GAP * (len(needed) - 1) > width:
+            del needed[name]
+    table = Table(box=None, pad_edge=False)
+    for name in needed:
+        justify: Literal["left", "right"] = "right" if name in NUMBERS else "left"
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=name not in ("view", "problem"))
+    for cells in zip(*(columns[name] for name in needed), strict=True):
+        table.add_row(*cells)
+    return table

@@ -97,3 +97,51 @@ def test_status_asks_without_what_needs_a_second_to_load() -> None:
     heavy = "{'cassandra', 'sqlglot', 'pyspark', 'numpy'}"
     code = f"import sys, cvs.cli.status; sys.exit(bool({heavy} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "seen"),
+    [(60, ""), (80, "quarantined"), (100, "why why"), (160, "declared quarantined why why")],
+)
+def test_names_stay_whole_on_narrow_screens(
+    columns: int,
+    seen: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is less needed gives way: at 60 columns names were folded to four letters a line."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    board = StatusBoard("shop", started_at=0.0)
+    name = "cvs_views.big_orders_of_customers"
+    views = [ViewStatus(name=name, state="live", declared_level="strong", row_count=77)]
+    if columns > 80:
+        views.append(ViewStatus(name="v", state="broken", declared_level="strong", problem="why " * 40))
+    board.committed(EPOCH, tuple(views), queued_change_count=0)
+    server = StatusServer(board, host="127.0.0.1", port=0)
+    try:
+        run(["status", "--settings", settings_for(tmp_path, server.port)])
+        text = capsys.readouterr().out
+    finally:
+        server.stop()
+    assert f"{name}  live" in text
+    for word in ("declared", "quarantined", "why why"):
+        assert (word in text) == (word in seen), word
+
+
+def test_a_paused_view_has_no_lag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its table stands still; the lag of the others, which go on, is not its."""
+    board = StatusBoard("shop", started_at=0.0)
+    board.committed(
+        EPOCH,
+        tuple(ViewStatus(name=it, state=it, declared_level="weak", lag_ms=543) for it in ("paused", "live")),
+        queued_change_count=0,
+    )
+    board.change(watermark=1.0)
+    server = StatusServer(board, host="127.0.0.1", port=0)
+    try:
+        run(["status", "--settings", settings_for(tmp_path, server.port)])
+        lines = capsys.readouterr().out.splitlines()
+    finally:
+        server.stop()
+    assert ["543" in line for line in lines[-2:]] == [False, True]
