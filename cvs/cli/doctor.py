@@ -5,7 +5,6 @@ import pkgutil
 from collections.abc import Iterator
 
 import click
-from cassandra import DriverException, Unauthorized
 from rich.markup import escape
 from rich.table import Table
 
@@ -18,6 +17,7 @@ from cvs.sidecar.views import cluster_address, unanswered
 from cvs.store.doctor import settings_of_nodes
 from cvs.store.examination import Check, Examined, Finding, Grade
 from cvs.store.expectation import expectation
+from cvs.store.outcomes import UNANSWERED
 from cvs.store.session import CassandraSession
 
 STYLES = {Grade.GOOD: "green", Grade.ADVICE: "yellow", Grade.PROBLEM: "red", Grade.UNKNOWN: "dim"}
@@ -56,7 +56,7 @@ def examine(settings: Settings) -> Examined:
     try:
         assert session is not None
         _ = session.driver
-    except (CvsError, DriverException) as fault:
+    except (CvsError, *UNANSWERED) as fault:
         refusal = fault if isinstance(fault, CvsError) else unanswered(fault)
         session, unreachable, way_in = None, refusal.what, refusal.next_step
     return Examined(
@@ -75,7 +75,7 @@ def expected(examined: Examined) -> list[str]:
         return []
     try:
         return expectation(settings_of_nodes(examined.session))
-    except (Unauthorized, DriverException) as refusal:
+    except UNANSWERED as refusal:
         return [f"Unknown: the nodes do not show their settings to this role ({type(refusal).__name__})."]
 
 

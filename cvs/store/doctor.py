@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from importlib.util import find_spec
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from cassandra import DriverException, Unauthorized
 
 from cvs.store.examination import Check, Examined, Finding, Grade
+from cvs.store.outcomes import UNANSWERED
 from cvs.store.session import CassandraSession
 
 CLOCK_APART_MS = 250.0  # because epoch clocks are compared over nodes: more makes every wait longer
@@ -47,6 +49,32 @@ def reachable(examined: Examined) -> Iterator[Finding]:
     who = f"as {examined.address.username}" if examined.address.username else "without a user name"
     safe = "with TLS" if examined.address.ca_file else "without TLS"
     yield Finding(about="cluster", grade=Grade.GOOD, found=f"{where} lets us in {who}, {safe}")
+
+
+def nodes(examined: Examined) -> Iterator[Finding]:
+    """Say which nodes do not answer: nothing below was asked of them."""
+    for session in _session(examined):
+        local = examined.address.local_datacenter
+        known = session.driver.cluster.metadata.all_hosts()
+        here = [host for host in known if not local or host.datacenter == local]
+        answering = hosts(session)
+        silent = sorted(str(host.address) for host in here if host not in answering)
+        if silent:
+            yield Finding(
+                about="nodes",
+                grade=Grade.PROBLEM,
+                found=f"{len(silent)} of {len(here)} do not answer: {', '.join(silent)}",
+                mend="bring them back, or take them out of the cluster: what follows was asked of the others only",
+            )
+        else:
+            elsewhere = len(known) - len(here)
+            more = f"; {elsewhere} in other datacentres are not asked" if elsewhere else ""
+            yield Finding(about="nodes", grade=Grade.GOOD, found=f"{len(here)} of {len(here)} answer{more}")
+
+
+def hosts(session: CassandraSession) -> list[Any]:
+    """Return the nodes that a request can be sent to: those that are up, of the datacentre of the settings."""
+    return list(session.driver.get_pool_state())
 
 
 def versions(examined: Examined) -> Iterator[Finding]:
@@ -128,7 +156,7 @@ def clocks(examined: Examined) -> Iterator[Finding]:
     """Compare each node's clock with ours, half a round trip taken off."""
     for session in _session(examined):
         worst, address = 0.0, ""
-        for host in session.driver.cluster.metadata.all_hosts():
+        for host in hosts(session):
             apart = _clock_apart_ms(session, host)
             if abs(apart) >= abs(worst):
                 worst, address = apart, str(host.address)
@@ -157,12 +185,12 @@ def replication(examined: Examined) -> Iterator[Finding]:
     """Say whether cvs's keyspaces survive a lost node, and whether the levels can be met at all."""
     for session in _session(examined):
         metadata = session.driver.cluster.metadata
-        nodes = len(metadata.all_hosts())
+        count = len(metadata.all_hosts())
         datacenters = {host.datacenter for host in metadata.all_hosts()}
         for name in (examined.state_keyspace, examined.published_keyspace):
             keyspace = metadata.keyspaces.get(name)
             strategy = keyspace.replication_strategy if keyspace else None
-            yield _replication_finding(name, strategy, nodes)
+            yield _replication_finding(name, strategy, count)
         yield _serial_finding(examined.address.serial_consistency, datacenters)
 
 
@@ -258,9 +286,9 @@ def _session(examined: Examined) -> Iterator[CassandraSession]:
 
 
 def settings_of_nodes(session: CassandraSession) -> list[Mapping[str, str]]:
-    """Read what each node is set to, asking every node for itself."""
+    """Read what each node is set to, asking every node that answers for itself."""
     rows: list[Mapping[str, str]] = []
-    for host in session.driver.cluster.metadata.all_hosts():
+    for host in hosts(session):
         answer = session.driver.execute(
             "SELECT name, value FROM system_views.settings", host=host, timeout=REQUEST_SECONDS
         )
@@ -268,9 +296,28 @@ def settings_of_nodes(session: CassandraSession) -> list[Mapping[str, str]]:
     return rows
 
 
+def nodes_without(session: CassandraSession, setting: str) -> Iterator[str]:
+    """Name the nodes whose setting is false; one that says nothing is passed over."""
+    statement = f"SELECT value FROM system_views.settings WHERE name = '{setting}'"
+    for host in hosts(session):
+        with suppress(*UNANSWERED):
+            row = session.driver.execute(statement, host=host, timeout=REQUEST_SECONDS).one()
+            if row is not None and row[0] == "false":
+                yield str(host.address)
+
+
 def _settings_of_nodes(examined: Examined) -> Iterator[list[Mapping[str, str]]]:
     for session in _session(examined):
         yield settings_of_nodes(session)
 
 
-CHECKS: tuple[Check, ...] = (driver_extensions, reachable, versions, paxos, clocks, replication, permissions)
+CHECKS: tuple[Check, ...] = (
+    driver_extensions,
+    reachable,
+    nodes,
+    versions,
+    paxos,
+    clocks,
+    replication,
+    permissions,
+)
