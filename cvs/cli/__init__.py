@@ -1,6 +1,8 @@
 """The command line: one file per command, no logic; this file only finds and guards them."""
 
+import atexit
 import importlib
+import os
 import pkgutil
 import sys
 import traceback
@@ -92,4 +94,16 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a terminal that cannot show a character shows a question mark
             stream.reconfigure(errors="replace")
-    sys.exit(run())
+    code = run()
+    session = sys.modules.get("cvs.store.session")  # not imported for this: most commands need no driver
+    if session is not None and session.left_behind():
+        _end_now(code)
+    sys.exit(code)
+
+
+def _end_now(code: int) -> None:
+    """End, and not only when the driver's threads do, which wait for a node that hangs: all is said."""
+    atexit._run_exitfuncs()  # there is no public name for it, and temporary files go by it
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -45,6 +45,15 @@ INSISTING_SECONDS = (1.0, 3.0)
 """What is waited before something is asked a second and a third time."""
 
 
+CLOSE_SECONDS = 2.0
+_LEFT = threading.Event()
+
+
+def left_behind() -> bool:
+    """Say whether a session was left while it opened connections: threads of the driver's would keep the process."""
+    return _LEFT.is_set()
+
+
 class _Opening:
     """One at a time opens a session; a forked child begins with a lock nobody holds."""
 
@@ -170,9 +179,16 @@ class CassandraSession:
             ) from failure
 
     def close(self) -> None:
-        """Close the session of this process, if there is one."""
+        """Close the session of this process, if there is one.
+
+        The driver waits for each connection that it is opening, 20 s for one to a node that hangs: that is left behind.
+        """
         if self._session is not None and self._pid == os.getpid():
-            self._session.cluster.shutdown()
+            closing = threading.Thread(target=self._session.cluster.shutdown, name="close", daemon=True)
+            closing.start()
+            closing.join(CLOSE_SECONDS)
+            if closing.is_alive():
+                _LEFT.set()
         self._session = None
 
 

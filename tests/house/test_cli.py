@@ -161,3 +161,19 @@ def test_what_is_printed_means_nothing_but_itself(
 def test_the_drivers_own_collections_are_shown_as_what_they_are() -> None:
     row = {"a": SortedSet(["y", "x"]), "b": OrderedMap([("k", SortedSet([1]))]), "c": None, "d": [1]}
     assert _plain(row) == {"a": ["x", "y"], "b": {"k": [1]}, "c": None, "d": [1]}
+
+
+def test_a_command_that_said_all_ends_at_once() -> None:
+    """Threads of the driver's waited for nodes that hang, half a minute after the error; what atexit does is done."""
+    code = (
+        "import atexit, threading, time, cvs.cli, cvs.store.session as session\n"
+        "atexit.register(print, 'tidied')\n"
+        "session._LEFT.set()\n"
+        "threading.Thread(target=time.sleep, args=(60,)).start()\n"
+        "cvs.cli.run = lambda: 5\n"
+        "cvs.cli.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout) == (5, "tidied\n")

@@ -1,8 +1,11 @@
 """Why a cluster did not let us in: one cause, one thing to mend, nothing that was sent."""
 
 import os
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from cassandra import (
@@ -122,3 +125,23 @@ def test_the_wrong_datacentre_and_a_host_without_address_are_named() -> None:
     assert refusal(NoHostAvailable("none", ["127.0.0.1"]), tls=False)[0] == "no host answered"
     said_of_names = unanswered(UnresolvableContactPoints({}))
     assert said_of_names.what == "no contact point has an address"
+
+
+def test_a_node_that_hangs_keeps_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver's shutdown waits for connections that are being opened, 20 s each."""
+    hanging, gone = threading.Event(), session._LEFT
+    monkeypatch.setattr(session, "CLOSE_SECONDS", 0.05)
+    monkeypatch.setattr(session, "_LEFT", threading.Event())
+    opened: Any = SimpleNamespace(cluster=SimpleNamespace(shutdown=lambda: hanging.wait(60)))
+    ours = session.CassandraSession(ClusterAddress(contact_points=("127.0.0.1",)))
+    ours._session, ours._pid = opened, os.getpid()
+    began = time.monotonic()
+    ours.close()
+    hanging.set()
+    assert time.monotonic() - began < 30
+    assert (session.left_behind(), gone.is_set()) == (True, False)
+    ours._session, ours._pid = opened, os.getpid()
+    monkeypatch.setattr(session, "_LEFT", threading.Event())
+    monkeypatch.setattr(session, "CLOSE_SECONDS", 30)
+    ours.close()
+    assert not session.left_behind()
