@@ -11,7 +11,7 @@ from cvs.capture.changes import Change, Kind
 from cvs.capture.describe import describe
 from cvs.capture.feed import ENDED, Feed
 from cvs.capture.opening import AnyFeed, open_feed
-from cvs.cli.options import read_settings
+from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json
 from cvs.errors import HistoryError
 from cvs.stream.build import ALWAYS
@@ -21,7 +21,7 @@ BATCH = 1000
 
 @click.group(name="feed")
 def command() -> None:
-    """Look into a feed of captured changes: a folder, or kafka://host:port/topic; without a name that of cvs.toml.
+    """Look into a feed of captured changes: a folder, or kafka://host:port/topic; without a name that of the settings.
 
     \b
     Examples:
@@ -33,10 +33,11 @@ def command() -> None:
 
 @command.command(name="ls")
 @click.argument("name", metavar="[FEED]", required=False)
+@settings_option
 @json_option
-def list_streams(name: str | None, as_json: bool) -> None:
+def list_streams(name: str | None, settings_file: str | None, as_json: bool) -> None:
     """List streams: positions kept, clock, where the producer stands."""
-    feed = _opened(name)
+    feed = _opened(name, settings_file)
     rows = []
     for stream in _streams(feed, ""):
         head = feed.head(stream)
@@ -66,13 +67,21 @@ def list_streams(name: str | None, as_json: bool) -> None:
 
 @command.command(name="cat")
 @click.argument("name", metavar="[FEED]", required=False)
+@settings_option
 @click.option("--stream", default="", help="Only this stream.")
 @click.option("--from", "start", type=int, default=None, help="First position; the oldest by default.")
 @click.option("--limit", type=int, default=None, help="At most so many changes a stream.")
 @json_option
-def show(name: str | None, stream: str, start: int | None, limit: int | None, as_json: bool) -> None:
+def show(
+    name: str | None,
+    settings_file: str | None,
+    stream: str,
+    start: int | None,
+    limit: int | None,
+    as_json: bool,
+) -> None:
     """Print changes; with --json one object a line."""
-    feed = _opened(name)
+    feed = _opened(name, settings_file)
     for one in _streams(feed, stream):
         at = feed.first(one) if start is None else start
         end = feed.head(one).position if limit is None else at + limit
@@ -81,12 +90,15 @@ def show(name: str | None, stream: str, start: int | None, limit: int | None, as
 
 @command.command(name="tail")
 @click.argument("name", metavar="[FEED]", required=False)
+@settings_option
 @click.option("--stream", default="", help="Only this stream.")
 @click.option("--for", "seconds", type=float, default=None, help="Stop after so many seconds.")
 @json_option
-def follow(name: str | None, stream: str, seconds: float | None, as_json: bool) -> None:
+def follow(
+    name: str | None, settings_file: str | None, stream: str, seconds: float | None, as_json: bool
+) -> None:
     """Print changes as they come; with --json one object a line."""
-    feed = _opened(name)
+    feed = _opened(name, settings_file)
     at = {one: feed.head(one).position for one in _streams(feed, stream)}
     deadline = None if seconds is None else time.monotonic() + seconds
     while deadline is None or time.monotonic() < deadline:
@@ -96,15 +108,16 @@ def follow(name: str | None, stream: str, seconds: float | None, as_json: bool) 
 
 
 @command.command(name="end")
-@click.argument("name", metavar="FEED")
+@click.argument("name", metavar="[FEED]", required=False)
+@settings_option
 @click.option("--stream", required=True, help="The stream of the lost node (its host id).")
-def end(name: str, stream: str) -> None:
+def end(name: str | None, settings_file: str | None, stream: str) -> None:
     """End the stream of a node whose log is lost.
 
     Readers wait for its clock no longer. What the node had not handed over is unknown, so a gap is said: every
     view must be verified or rebuilt. If the node's disk is still there, `cvs capture --last` loses nothing.
     """
-    feed = open_feed(name)
+    feed = _opened(name, settings_file)
     head = feed.head(_streams(feed, stream)[0])
     if head.clock != ENDED:
         gap = Change(
@@ -114,9 +127,9 @@ def end(name: str, stream: str) -> None:
     feed.close()
 
 
-def _opened(name: str | None) -> AnyFeed:
+def _opened(name: str | None, settings_file: str | None) -> AnyFeed:
     """Open the feed that is named, or the one of the settings."""
-    return open_feed(name or read_settings(None).feed.name)
+    return open_feed(name or read_settings(settings_file).feed.name)
 
 
 def _streams(feed: Feed, wanted: str) -> list[str]:

@@ -7,8 +7,7 @@ from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json
 from cvs.client.control import read_control
 from cvs.errors import ExitCode
-from cvs.sidecar.views import cluster_address
-from cvs.store.session import CassandraSession
+from cvs.sidecar.views import not_applied, opened_views
 from cvs.stream.quarantine import quarantined
 
 
@@ -26,12 +25,11 @@ def command(settings_file: str | None, as_json: bool) -> int:
     """
     settings = read_settings(settings_file)
     keyspace = settings.views.state_keyspace
-    session = CassandraSession(cluster_address(settings))
-    try:
-        incarnation = read_control(session, keyspace).signature.incarnation
-        found = quarantined(session, keyspace, incarnation)
-    finally:
-        session.close()
+    with opened_views(settings) as views:
+        if not views.kept():
+            raise not_applied()
+        incarnation = read_control(views.session, keyspace).signature.incarnation
+        found = quarantined(views.session, keyspace, incarnation)
     code = ExitCode.VIOLATED if found else ExitCode.MET
     if as_json:
         print_json("quarantine", msgspec.to_builtins(found), exit_code=code)

@@ -10,7 +10,7 @@ import random
 import re
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +69,7 @@ def start(
     progress: Progress | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Layout:
-    """Start the folder's nodes in the background and wait until clients can use them.
+    """Start those of the folder's nodes that do not run, in the background, and wait until clients can use them.
 
     If it fails or is interrupted, what it started is ended again.
     """
@@ -77,9 +77,9 @@ def start(
         raise SpecificationError(f"{heap} is not a heap size", next_step="write it like 512M or 1G")
     java()
     with _only_one_start(folder):
-        _refuse_running(folder)
+        running = _running(folder)
         layout = _layout(folder, nodes=nodes, heap=heap, native_port=native_port, own_addresses=own_addresses)
-        _refuse_taken_ports(layout)
+        _refuse_taken_ports(layout, running)
         _refuse_full_disk(folder)
         jars("cassandra", progress=progress)
         (folder / "cluster.json").write_bytes(msgspec.json.encode(layout))
@@ -91,23 +91,26 @@ def start(
             heap=layout.heap,
             native_port=layout.native_port,
         )
+        for node in cluster.nodes:
+            node.process = running.get(node.number)
         _bring_up(cluster, say)
     return layout
 
 
 def _bring_up(cluster: EmbeddedCluster, say: Callable[[str], None]) -> None:
+    nodes = [node for node in cluster.nodes if not node.running]
     with _termination_as_interrupt():
         try:
-            for node in cluster.nodes:
+            for node in nodes:
                 node.start()
                 assert node.process is not None
                 node.process.identity.write(_pid_file(node.place.folder))
-            for node in cluster.nodes:
+            for node in nodes:
                 node.wait_ready()
                 say(f"node {node.number} ready on {node.address}:{node.native_port}")
             cluster.wait_joined()
         except BaseException:
-            for node in cluster.nodes:
+            for node in nodes:
                 node.kill()
                 _pid_file(node.place.folder).unlink(missing_ok=True)
             raise
@@ -149,18 +152,24 @@ def _only_one_start(folder: Path) -> Iterator[None]:
         yield
 
 
-def _refuse_running(folder: Path) -> None:
-    running = [state for state in status(folder) if state.state != "stopped"]
-    if running:
+def _running(folder: Path) -> dict[int, RunningProcess]:
+    """Return the nodes that run; that all do is refused."""
+    states = status(folder)
+    running = [state for state in states if state.state != "stopped"]
+    if running and len(running) == len(states):
         raise MissingEnvironmentError(
             f"{len(running)} node(s) of this folder run already",
             where=f"{folder}, pid {running[0].pid}",
             next_step=f"use them, or `cvs node stop --dir {folder}`",
         )
+    found = {state.number: ProcessId.read(_pid_file(folder / f"node{state.number}")) for state in running}
+    return {number: RunningProcess(identity=identity) for number, identity in found.items() if identity}
 
 
-def _refuse_taken_ports(layout: Layout) -> None:
-    for address in layout.addresses:
+def _refuse_taken_ports(layout: Layout, running: Container[int]) -> None:
+    for number, address in enumerate(layout.addresses, start=1):
+        if number in running:
+            continue
         for port in (layout.native_port, STORAGE_PORT):
             if not port_free(address, port):
                 raise MissingEnvironmentError(

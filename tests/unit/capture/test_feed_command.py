@@ -119,3 +119,13 @@ def test_without_a_name_it_is_the_feed_of_the_settings(
     FolderFeed(tmp_path / "new").append("n2", [], source=Source(1, 0), clock=0)
     assert run(["feed", "ls", "new"]) == 0
     assert "no clock yet" in capsys.readouterr().out
+
+
+def test_the_settings_may_be_named(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As for every other command: a service's settings are in no folder that people stand in."""
+    file = tmp_path / "elsewhere.toml"
+    file.write_text(f'[feed]\nname = "{folder}"\n')
+    assert run(["feed", "ls", "--settings", str(file)]) == 0
+    assert capsys.readouterr().out.startswith("n1  positions 0 to 3")
+    assert run(["feed", "end", "--settings", str(file), "--stream", "n1"]) == 0
+    assert FolderFeed(folder).head("n1").clock == ENDED

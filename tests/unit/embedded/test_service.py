@@ -176,3 +176,29 @@ def test_nothing_started_is_unhealthy_and_has_no_logs(cvs_node: Ran, tmp_path: P
     assert cvs_node("logs", "--dir", str(tmp_path)).returncode == ExitCode.USAGE
     assert cvs_node("cql", "SELECT 1", "--dir", str(tmp_path)).returncode == ExitCode.USAGE
     assert cvs_node("stop", "--dir", str(tmp_path)).returncode == ExitCode.MET
+
+
+def test_of_a_folder_only_nodes_that_do_not_run_are_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who had killed one node of three could not start it again without stopping the others."""
+    layout = service.Layout(addresses=("127.9.9.1", "127.9.9.2", "127.9.9.3"), native_port=9042, heap="512M")
+    (tmp_path / "cluster.json").write_bytes(msgspec.json.encode(layout))
+    sleepers = [subprocess.Popen(SLEEPER) for _ in range(2)]
+    brought: list[list[bool]] = []
+    monkeypatch.setattr(
+        service, "_bring_up", lambda cluster, _say: brought.append([node.running for node in cluster.nodes])
+    )
+    monkeypatch.setattr(service, "jars", lambda *_, **__: [])
+    try:
+        for number, sleeper in enumerate(sleepers, start=1):
+            identity = ProcessId.of(sleeper.pid)
+            assert identity is not None
+            (tmp_path / f"node{number}").mkdir()
+            identity.write(tmp_path / f"node{number}" / "pid")
+        service.start(tmp_path, nodes=None, heap=None, native_port=9042, own_addresses=False)
+    finally:
+        for sleeper in sleepers:
+            sleeper.kill()
+            sleeper.wait()
+    assert brought == [[True, True, False]]
