@@ -57,6 +57,8 @@ def command(
         proposal = propose(views, text, prune=prune)
         if not as_json:
             _print(proposal, dry_run=dry_run)
+        if not dry_run:
+            proposal.refuse_deaf()  # before it asks
         agreed = not dry_run and not proposal.empty and (yes or _asked(as_json))
         if agreed:
             carry_out(views, proposal, whole_feed=whole_feed)
@@ -88,6 +90,10 @@ def _print(proposal: Proposal, *, dry_run: bool) -> None:
         out.print(
             f"  ~ {table} gets cdc = true (and gc_grace_seconds moves by a second and back: then statements that "
             "applications have prepared are captured too)",
+        )
+    if proposal.deaf and not proposal.empty:
+        out.print(
+            f"note: cdc_enabled is false on {', '.join(proposal.deaf)}: nothing would be captured there"
         )
     for table in proposal.filled:
         out.print(f"  < {table} has rows: they are read once, while writes go on")

@@ -26,7 +26,8 @@ def command(view: str | None, settings_file: str | None, wait_s: float, as_json:
     """Compare a view (or every view) with its base tables, and list the rows that stay wrong.
 
     Rows are reported only if they were wrong in three reads, between which the view caught up with what had been
-    written, so writers need not stop. Exit code 1 if any row is wrong.
+    written, so writers need not stop. Exit code 1 if any row is wrong; 3 if that is so of paused views only: they
+    stand as they stood.
 
     \b
     cvs verify shop.orders_by_region --wait 5
@@ -47,7 +48,14 @@ def command(view: str | None, settings_file: str | None, wait_s: float, as_json:
         for one in wanted:
             with talk().status(f"reading {one.name} and its base tables"):
                 reports.append(views.verify(one, wait_s))
-    code = ExitCode.VIOLATED if any(report.differences for report in reports) else ExitCode.MET
+    wrong = [report for report in reports if report.differences]
+    code = (
+        ExitCode.MET
+        if not wrong
+        else ExitCode.UNDECIDED
+        if all(it.stopped for it in wrong)
+        else ExitCode.VIOLATED
+    )
     if as_json:
         print_json("verify", msgspec.to_builtins(reports, enc_hook=str, str_keys=True), exit_code=code)
         return code
@@ -59,7 +67,11 @@ def command(view: str | None, settings_file: str | None, wait_s: float, as_json:
 def _print(report: Report) -> None:
     out = console()
     wrong = report.differences
-    verdict = f"{len(wrong)} rows are wrong" if wrong else "every row is right"
+    verdict = "every row is right"
+    if wrong:
+        verdict = (
+            f"paused, {len(wrong)} rows differ by now" if report.stopped else f"{len(wrong)} rows are wrong"
+        )
     moving = f", {report.moving_count} of them moving" if report.moving_count else ""
     out.print(f"{report.view}: {verdict}  ({report.found_count} rows{moving}, {report.rounds} reads)")
     for difference in wrong[:SHOWN_MAX]:
@@ -70,6 +82,9 @@ def _print(report: Report) -> None:
         out.print(f"  and {len(wrong) - SHOWN_MAX} more: cvs verify {report.view} --json")
     if report.unread_count:
         out.print(f"  {report.unread_count} base rows cannot be read and contribute nothing: cvs quarantine")
+    if wrong and report.stopped:
+        out.print(f"next: {report.stopped}, then verify it again: it stands still because it was told to")
+        return
     if wrong and report.lagging:
         out.print("  the view stayed behind what is written: it may lack only that. does it run? cvs status")
     if wrong:

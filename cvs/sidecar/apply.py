@@ -18,6 +18,7 @@ from cvs.sidecar.catalog import CatalogLife, CatalogView, Change, changes, state
 from cvs.sidecar.leadership import LEASE_SECONDS, leader
 from cvs.sidecar.settings import Settings
 from cvs.sidecar.views import Views
+from cvs.store.doctor import nodes_without
 from cvs.stream.build import PREFIX
 from cvs.stream.quarantine import forget
 from cvs.stream.retiring import drop_tables
@@ -39,6 +40,7 @@ class Proposal:
     filled: tuple[str, ...] = ()  # base tables with rows that are there already: they are read once
     keyspaces: tuple[str, ...] = ()  # that would be made
     rebuilt: bool = False  # asked for, whether or not the views change
+    deaf: tuple[str, ...] = ()  # nodes that keep no changes: they take `cdc = true` and forget it
 
     @property
     def empty(self) -> bool:
@@ -51,6 +53,15 @@ class Proposal:
     def statements(self) -> tuple[str, ...]:
         """Return every statement that would be sent now."""
         return () if self.empty else (*self.definitions, *self.switches)
+
+    def refuse_deaf(self) -> None:
+        """Refuse what could not be kept: to such a node `cdc = true` means nothing."""
+        if self.deaf and not self.empty:
+            raise StoreError(
+                "nodes keep no changes: cdc_enabled is false",
+                where=", ".join(self.deaf),
+                next_step="set cdc_enabled: true in cassandra.yaml, restart them, then again",
+            )
 
 
 def propose(views: Views, text: str, *, prune: bool = False, rebuild: bool = False) -> Proposal:
@@ -80,8 +91,11 @@ def propose(views: Views, text: str, *, prune: bool = False, rebuild: bool = Fal
     ]
     used = tuple(layout.name for layout in layouts)
     captured = [base.name for base in plan.bases if not _captured(views, base.name)]
+    deaf: tuple[str, ...] = ()
     if filled_by_others(views.settings.feed.name):
         captured = []
+    elif plan.bases:
+        deaf = tuple(nodes_without(views.session, "cdc_enabled"))
     return Proposal(
         views=wanted,
         changes=found,
@@ -94,6 +108,7 @@ def propose(views: Views, text: str, *, prune: bool = False, rebuild: bool = Fal
         keyspaces=tuple(missing),
         filled=tuple(base.name for base in plan.bases if built and _has_rows(views, base.name)),
         rebuilt=rebuild,
+        deaf=deaf,
     )
 
 
@@ -160,6 +175,7 @@ def carry_out(views: Views, proposal: Proposal, *, whole_feed: bool = False) -> 
             "only the first incarnation of a pipeline can follow a feed from its beginning",
             next_step="leave --whole-feed out: the base tables are read",
         )
+    proposal.refuse_deaf()
     session, own = views.session, views.settings.views.state_keyspace
     if own in proposal.keyspaces:
         session.define(keyspace_statement(own, views.settings))

@@ -41,6 +41,8 @@ class Repair:
 
 def repair(views: Views, view: DeclaredView, *, wait_s: float, seconds: float = SHOWN_SECONDS) -> Repair:
     """Verify a view, let it be shown anew if rows stay wrong, and verify it again."""
+    if go_on := views.stopped(view):  # it would be waited for in vain
+        raise StoreError("it is paused: no row of it is put", where=view.name, next_step=f"first: {go_on}")
     before = views.verify(view, wait_s)
     if not before.differences:
         return Repair(before=before)

@@ -59,6 +59,10 @@ class Requests:
         found = self._session.execute(f"SELECT name, write_time FROM {self._table}")
         return {name: write_time or 0 for name, write_time in found}
 
+    def halted(self) -> bool:
+        """Say whether the whole pipeline is to stand still."""
+        return PIPELINE in self.rows()
+
     def wait_idle(self, *, seconds: float) -> None:
         """Wait until no epoch is pinned: what began is finished, whoever runs it."""
         end = time.monotonic() + seconds
@@ -74,7 +78,14 @@ class Requests:
         )
 
     def wait(self, view: str, *, seconds: float, lift: int = 0, state: str = LIVE) -> None:
-        """Wait until a view is in a state (and was shown above a write time): the pipeline granted it."""
+        """Wait until a view is in a state (and was shown above a write time): the pipeline granted it.
+
+        A pipeline that is paused grants nothing, so it is not waited for.
+        """
+        if self.halted():
+            raise StoreError(
+                "the pipeline is paused; what was asked stays asked", where=view, next_step="cvs resume --all"
+            )
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             with suppress(StoreError):

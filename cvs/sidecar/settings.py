@@ -13,6 +13,9 @@ import msgspec
 from cvs.errors import SpecificationError
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+Keyspace = Annotated[
+    str, msgspec.Meta(pattern=r"^[A-Za-z0-9_]{1,48}$")
+]  # what Cassandra takes, in quotes too
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
@@ -59,8 +62,8 @@ class ClusterSettings(Section, frozen=True):
 class ViewSettings(Section, frozen=True):
     """What is kept, and in which keyspaces; all that cvs creates lives in these two."""
 
-    state_keyspace: str = "cvs"
-    published_keyspace: str = "cvs_views"
+    state_keyspace: Keyspace = "cvs"
+    published_keyspace: Keyspace = "cvs_views"
     replication_factor: Annotated[int, msgspec.Meta(ge=1)] = 1
     build_rows_per_second: Annotated[int, msgspec.Meta(ge=0)] = 0  # the most a build reads; 0: no limit
 

@@ -63,6 +63,7 @@ class Report:
     moving_count: int = 0  # rows that changed in every round, so that their lag cannot be told from an error
     latest_write: int = 0
     unread_count: int = 0  # base rows that cannot be read, and so contribute nothing
+    stopped: str = ""  # what lets the view go on: it stands still because it was told to
     lagging: bool = (
         False  # the view did not come to show what was written before a round, so it may only lack that
     )

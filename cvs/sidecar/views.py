@@ -1,7 +1,8 @@
 """The views of a cluster as commands use them: parsed from the catalog or a text, read, compared, removed."""
 
+import difflib
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
@@ -27,6 +28,7 @@ from cvs.plan.statistics import Statistics, Weights
 from cvs.programs.epoch import BUILDING, LIVE, PUBLISHING, Control
 from cvs.programs.epoch_run import told_key
 from cvs.sidecar.catalog import Catalog, CatalogView
+from cvs.sidecar.requests import Requests
 from cvs.sidecar.scanning import TableScan, canonical_form, pages
 from cvs.sidecar.settings import Settings
 from cvs.sidecar.verification import Records, Report, Shown, caught_up, verify
@@ -38,6 +40,7 @@ from cvs.stream.tables import Names
 
 Row = dict[str, Any]  # because columns have any CQL type
 GOLDEN = 0.618
+NAMED_MAX = 5  # of the views of a cluster, where one was named that is not there
 
 
 def _types(columns: Typed) -> dict[str, CqlType]:
@@ -152,10 +155,17 @@ class Views:
 
     def named(self, name: str) -> DeclaredView:
         """Return one kept view by its full or bare name."""
-        found = [v for v in self.declared() if name in (v.name, v.name.split(".", 1)[1])]
+        declared = self.declared()
+        found = [v for v in declared if v.name == name] or [
+            v for v in declared if v.name.split(".", 1)[1] == name
+        ]
         if not found:
-            known = ", ".join(v.name for v in self.declared()) or "none yet: `cvs apply views.sql`"
-            raise SpecificationError(f'there is no view "{name}"', next_step=f"views kept: {known}")
+            raise no_such_view(name, [v.name for v in declared])
+        if len(found) > 1:
+            raise SpecificationError(
+                f'"{name}" is the name of {len(found)} views',
+                next_step=f"say which: {' or '.join(v.name for v in found)}",
+            )
         return found[0]
 
     def asked_for(self, name: str | None) -> list[DeclaredView]:
@@ -195,7 +205,15 @@ class Views:
             found=lambda: self._found(view),
             wait=wait,
         )
-        return replace(report, unread_count=len(unread))
+        stopped = self.stopped(view) if report.differences else ""
+        return replace(report, unread_count=len(unread), stopped=stopped)
+
+    def stopped(self, view: DeclaredView) -> str:
+        """Return the command that lets a view go on which stands still because it was told to; empty: none did."""
+        if self.kept()[view.name].paused:
+            return f"cvs resume {view.name}"
+        requests = Requests(self.session, keyspace=self.settings.views.state_keyspace)
+        return "cvs resume --all" if requests.halted() else ""
 
     def rows(self, view: DeclaredView, key: Mapping[str, Any] | None = None) -> list[Row]:
         """Read a published table, or the rows with given key columns, at QUORUM."""
@@ -287,6 +305,19 @@ class Views:
         result = self.session.driver.execute(statement.bind(values))
         names = result.column_names
         return [dict(zip(names, row, strict=True)) for row in result]
+
+
+def no_such_view(name: str, known: Sequence[str]) -> SpecificationError:
+    """Return the refusal of a name that is nobody's, with the nearest ones that are somebody's."""
+    bare = [full.split(".", 1)[1] for full in known]
+    close = difflib.get_close_matches(name.split(".")[-1], bare, n=NAMED_MAX)
+    near = [full for it in dict.fromkeys(close) for full in known if full.split(".", 1)[1] == it][:NAMED_MAX]
+    if near and len(known) > NAMED_MAX:
+        hint = f"did you mean {' or '.join(near)}?"
+    else:
+        more = f" and {len(known) - NAMED_MAX:,} more: cvs dump" if len(known) > NAMED_MAX else ""
+        hint = f"views kept: {', '.join(known[:NAMED_MAX]) or 'none yet: `cvs apply views.sql`'}{more}"
+    return SpecificationError(f'there is no view "{name}"', next_step=hint)
 
 
 def not_applied() -> SpecificationError:

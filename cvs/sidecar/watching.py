@@ -16,6 +16,7 @@ from cvs.stream.quarantine import quarantined
 COUNTS = 5
 """How often rows are counted until nothing moved meanwhile."""
 OUT_OF_ORDER = "{:,} base rows were shown out of the order of write times (late, or ahead of the clocks)"
+SILENT = "the cluster does not say how far the pipeline is: what is shown is what was known"
 STATES: Mapping[str, ViewState] = {
     BUILDING: "building",
     PUBLISHING: "building",
@@ -57,17 +58,23 @@ class BoardWatcher:
     _steps: int = 0
     _before: dict[str, float] = field(default_factory=dict)
     _control: Control | None = None
+    _theirs: Control | None = None  # the last that was seen of another's
     _grown: dict[str, int] = field(default_factory=dict)
     _whole: dict[str, int] = field(default_factory=dict)
 
     def stands_by(self, control: Control | None) -> None:
-        """Show what another process commits; None: nothing was committed ever."""
+        """Show what another process commits; None: nothing was committed ever, or the cluster does not say."""
+        silent = control is None and self._theirs is not None
+        control = self._theirs = control or self._theirs
         pin = control.pin if control else Pin(epoch=0)
         watermark = control.committed_watermark / 1e6 if control else 0.0
         lag_ms = max(0.0, self.clock() - watermark) * 1000 if watermark else 0.0
         views = tuple(self._view(view, pin, lag_ms) for view in self.views)
         self.board.change(
-            views=views, watermark=watermark, committed_epoch=control.committed if control else 0
+            views=views,
+            watermark=watermark,
+            committed_epoch=control.committed if control else 0,
+            problems=(SILENT,) if silent else (),
         )
 
     def recount(self) -> None:

@@ -1,7 +1,9 @@
 """What operators ask for is looked at every second, whatever the cluster answers meanwhile."""
 
+from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from cassandra import OperationTimedOut, Unavailable
@@ -9,7 +11,16 @@ from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionShutdown
 from cassandra.protocol import OverloadedErrorMessage, ServerError
 
-from cvs.sidecar.requests import PIPELINE, Asked
+from cvs.cli import run
+from cvs.errors import StoreError
+from cvs.sidecar.catalog import CatalogView
+from cvs.sidecar.repairing import repair
+from cvs.sidecar.requests import PIPELINE, Asked, Requests
+from cvs.sidecar.settings import Settings
+from cvs.sidecar.verification import Difference, Report
+from cvs.sidecar.views import Views
+
+RIGHT = Report(view="s.v", expected_count=1, found_count=1, rounds=1, differences=())
 
 WHILE_A_NODE_STOPS = (
     ConnectionShutdown("the node closed it"),
@@ -39,3 +50,53 @@ def test_a_node_that_stops_leaves_the_last_answer(silence: Exception) -> None:
         now[0] = moment
         assert asked().halt is halted
     assert not answers
+
+
+def test_a_pipeline_that_is_paused_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cvs resume VIEW` and `cvs repair VIEW` waited ten minutes for what it cannot do."""
+    requests = Requests(cast("Any", None), keyspace="cvs")
+    monkeypatch.setattr(Requests, "rows", lambda _: {PIPELINE: 0})
+    with pytest.raises(StoreError, match="cvs resume --all"):
+        requests.wait("v", seconds=600)
+
+
+@pytest.mark.parametrize(
+    ("paused", "rows", "go_on"),
+    [(True, {}, "cvs resume s.v"), (False, {PIPELINE: 0}, "cvs resume --all"), (False, {}, "")],
+)
+def test_a_view_that_stands_still_because_it_was_told_to_is_not_repaired(
+    paused: bool, rows: dict[str, int], go_on: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows differ from the base tables by now; that is no damage, and nobody would put them."""
+    kept = {"s.v": CatalogView(name="s.v", statement="", level="strong", paused=paused)}
+    monkeypatch.setattr(Views, "kept", lambda _: kept)
+    monkeypatch.setattr(Views, "verify", lambda *_: RIGHT)
+    monkeypatch.setattr(Requests, "rows", lambda _: rows)
+    views = Views(session=cast("Any", None), settings=Settings())
+    view: Any = SimpleNamespace(name="s.v")
+    assert views.stopped(view) == go_on
+    if go_on:
+        with pytest.raises(StoreError, match=f"first: {go_on}"):
+            repair(views, view, wait_s=0)
+    else:
+        assert repair(views, view, wait_s=0).healed
+
+
+@pytest.mark.parametrize(("stopped", "code"), [("cvs resume s.v", 3), ("", 1)])
+def test_what_a_paused_view_lacks_is_not_called_wrong(
+    stopped: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`cvs verify` said "rows are wrong", and to repair them."""
+    wrong = Difference(kind="missing", key=(1,), expected={"a": 1}, found=None)
+    report = replace(RIGHT, differences=(wrong,), stopped=stopped)
+    views: Any = SimpleNamespace(
+        asked_for=lambda _: [SimpleNamespace(name="s.v")],
+        building=lambda _: False,
+        verify=lambda *_: report,
+    )
+    monkeypatch.setattr("cvs.cli.verify.opened_views", lambda _: nullcontext(views))
+    monkeypatch.setattr("cvs.cli.verify.give_way", lambda: None)
+    assert run(["verify"]) == code
+    said = capsys.readouterr().out
+    assert ("1 rows are wrong" in said, "cvs repair" in said) == (not stopped, not stopped)
+    assert (f"next: {stopped}, then verify it again" in said) == bool(stopped)

@@ -43,6 +43,11 @@ def test_secrets_do_not_print_themselves() -> None:
         ),
         ('[cluster]\nserial_consistency = "ONE"', "use SERIAL or LOCAL_SERIAL"),
         ("[cluster", "the settings are not TOML"),
+        (
+            '[views]\nstate_keyspace = "my ks"',
+            "matching regex '^[A-Za-z0-9_]{1,48}$' - at `views.state_keyspace`",
+        ),
+        ('[views]\npublished_keyspace = ""', "at `views.published_keyspace`"),
         ('[http]\nport = "x"', "Expected `int`, got `str` - at `http.port`"),
     ],
 )

@@ -141,3 +141,18 @@ def test_rows_are_counted_for_the_views_that_read_them() -> None:
     )
     PipelineWatcher(board=board, pipeline=pipeline).running(control(7, 6))
     assert [board.untimely(view) for view in ("s.one", "s.other", "s.new")] == [2, 0, 0]
+
+
+def test_a_standby_keeps_what_it_knew_while_the_cluster_is_silent() -> None:
+    """It showed epoch 0 and live views, as if nothing had ever been committed, and said nothing of why."""
+    board = StatusBoard("cvs", started_at=0.0)
+    watcher = BoardWatcher(board=board, views=[WatchedView(name="v", level="strong")], clock=lambda: 100.0)
+    watcher.stands_by(None)
+    assert (board.status.committed_epoch, board.status.problems) == (0, ())
+    watcher.stands_by(control(7, 7))
+    watcher.stands_by(None)
+    status = board.status
+    assert (status.committed_epoch, status.views[0].state) == (7, "building")
+    assert status.problems[0].startswith("the cluster does not say")
+    watcher.stands_by(control(8, 8))
+    assert (board.status.committed_epoch, board.status.problems) == (8, ())
