@@ -5,7 +5,7 @@ Everything cvs creates lives in the keyspaces the settings and the views name; o
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -208,16 +208,21 @@ def carry_out(views: Views, proposal: Proposal, *, whole_feed: bool = False) -> 
     views.catalog.set_incarnation(proposal.incarnation)  # the running pipeline looks at this
 
 
-def retire(views: Views, incarnation: int) -> tuple[str, ...]:
-    """Remove what older incarnations have of their own, once `incarnation` serves; return the tables."""
+def retire(views: Views, incarnation: int, *, go_on: Callable[[], bool] = lambda: True) -> Iterator[str]:
+    """Remove what older incarnations have of their own, once `incarnation` serves; tell each table.
+
+    Each step may be repeated: what is left when it is not to go on the next start removes.
+    """
     lives = views.catalog.lives()
-    gone = _outlived(views, incarnation, lives[incarnation].tables)
-    drop_tables(views.session, gone)
+    for table in _outlived(views, incarnation, lives[incarnation].tables):
+        if not go_on():
+            return
+        drop_tables(views.session, [table])
+        yield table
     for number in lives:
         if number < incarnation:
             forget(views.session, views.settings.views.state_keyspace, number)
             views.catalog.remove_life(number)
-    return tuple(gone)
 
 
 def wait_stopped(views: Views, *, seconds: float = LEASE_SECONDS + 1) -> None:

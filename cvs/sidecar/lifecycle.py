@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cvs.client.control import control_if_any
-from cvs.errors import SpecificationError
+from cvs.errors import SpecificationError, StoreError
 from cvs.plan.sql import DeclaredView, base_names
 from cvs.programs.epoch import Control
 from cvs.sidecar.apply import retire
@@ -27,13 +27,14 @@ from cvs.sidecar.settings import Settings
 from cvs.sidecar.status import StatusBoard
 from cvs.sidecar.views import Views, cluster_address
 from cvs.sidecar.watching import BoardWatcher, PipelineWatcher, WatchedView
+from cvs.store.outcomes import UNANSWERED
 from cvs.store.session import CassandraSession
 from cvs.stream.pipeline import Pipeline
 from cvs.stream.runner import Life, RunSettings, end_on_signals, run
 
 Alter = Callable[[RunSettings], RunSettings]
 COUNTED_AGAIN_AFTER = (2, 10, 60)
-"""Seconds: who takes the lead because a node is restarted counts while that node refuses."""
+"""Seconds: who takes the lead because a node is restarted counts, or drops, while that node refuses."""
 NOT_APPLIED = "no view is applied yet, next: cvs apply views.sql"
 
 
@@ -126,19 +127,47 @@ def _keep(
         incarnation=settings.incarnation,
     )
 
-    def serving() -> None:
-        for table in retire(views, settings.incarnation):
-            log.info("dropped what an older incarnation had", table=table)
-
-    return run(
-        settings,
-        say=log.info,
-        watch=lambda pipeline: watch(pipeline, watcher, asked, own_problems),
-        leads=leads,
-        ended=ended,
-        serving=serving,
-        changed=lambda: views.catalog.incarnation() != settings.incarnation,
+    retiring = threading.Thread(
+        target=retire_beside, args=(views, settings.incarnation, ended, log), name="retire", daemon=True
     )
+    try:
+        return run(
+            settings,
+            say=log.info,
+            watch=lambda pipeline: watch(pipeline, watcher, asked, own_problems),
+            leads=leads,
+            ended=ended,
+            serving=retiring.start,
+            changed=lambda: views.catalog.incarnation() != settings.incarnation,
+        )
+    finally:
+        if retiring.ident is not None:
+            retiring.join()  # because the next incarnation may make a table that is being dropped
+
+
+def retire_beside(
+    views: Views,
+    incarnation: int,
+    ended: threading.Event,
+    log: Any,
+    *,
+    pauses: tuple[float, ...] = (*COUNTED_AGAIN_AFTER, 0),
+) -> None:
+    """Drop what older incarnations had beside the epochs: each drop takes seconds where nodes must agree about it."""
+
+    def go_on() -> bool:
+        return not ended.is_set() and views.catalog.incarnation() == incarnation
+
+    for pause in pauses:
+        try:
+            for table in retire(views, incarnation, go_on=go_on):
+                log.info("dropped what an older incarnation had", table=table)
+        except (StoreError, *UNANSWERED) as fault:
+            log.warning("what an older incarnation had stays", why=str(fault), again_after=pause)
+            if ended.wait(pause):
+                return
+        else:
+            return
 
 
 def count_rows(watcher: BoardWatcher, log: Any) -> None:

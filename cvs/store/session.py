@@ -211,7 +211,9 @@ def _open(address: ClusterAddress) -> Session:
         auth_provider=_authentication(address),
         ssl_context=tls_context(address),
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
-        connect_timeout=CONNECT_SECONDS_MAX,
+        connect_timeout=min(
+            CONNECT_SECONDS_MAX, address.request_timeout_s
+        ),  # for each node that hangs, one by one
         control_connection_timeout=CONNECT_SECONDS_MAX,  # by itself 2 s, too few to hear the schema of a busy node
         reconnection_policy=ConstantReconnectionPolicy(RECONNECT_SECONDS, max_attempts=None),
         protocol_version=5,

@@ -14,7 +14,7 @@ from cassandra.connection import ConnectionShutdown
 from cvs.capture.feed import Head, Source
 from cvs.cli import run
 from cvs.sidecar import lifecycle
-from cvs.sidecar.lifecycle import NOT_APPLIED, count_rows, wait_applied, watch
+from cvs.sidecar.lifecycle import NOT_APPLIED, _keep, count_rows, retire_beside, wait_applied, watch
 from cvs.sidecar.status import StatusBoard
 from cvs.sidecar.watching import BoardWatcher
 
@@ -111,3 +111,62 @@ def test_an_incarnation_that_gave_way_says_nothing_of_the_feed() -> None:
         watch(pipeline, watcher, asked, tuple)
         assert pipeline.wishes is asked
     assert watcher.problems() == ()
+
+
+def test_views_go_on_while_what_is_old_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four tables took 15 s on three nodes, in which no epoch was run; they are gone before the next incarnation."""
+    dropping, dropped = threading.Event(), []
+
+    def retire(_views: Any, incarnation: int, **_: Any) -> Any:
+        dropping.wait(60)
+        dropped.append(incarnation)
+        yield "cvs.state_z1_1"
+
+    def pipeline(_settings: Any, *, serving: Any, **_: Any) -> bool:
+        serving()
+        assert not dropped, "the epochs did not wait"
+        dropping.set()
+        return True
+
+    nobody: Any = SimpleNamespace(
+        declared=lambda: [1],
+        catalog=SimpleNamespace(incarnation=lambda: 2),
+        session=None,
+        settings=SimpleNamespace(views=SimpleNamespace(state_keyspace="cvs")),
+        views=(),
+    )
+    for name, stand_in in (
+        ("_watched", lambda *_: []),
+        ("count_rows", lambda *_: None),
+        ("_run_settings", lambda *_: SimpleNamespace(incarnation=2)),
+        ("retire", retire),
+        ("run", pipeline),
+    ):
+        monkeypatch.setattr(lifecycle, name, stand_in)
+    log: Any = SimpleNamespace(info=lambda *_, **__: None, warning=lambda *_, **__: None)
+    ended = threading.Event()
+    assert _keep(nobody, nobody, tuple, alter=lambda it: it, log=log, leads=lambda: True, ended=ended)
+    assert dropped == [2]
+
+
+def test_what_could_not_be_dropped_is_tried_again_unless_others_are_wanted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+    answers: list[Any] = [ConnectionShutdown("it starts"), ["one", "two"]]
+    wanted = iter([2, 2, 3])
+
+    def retire(_views: Any, _incarnation: int, *, go_on: Any) -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        yield from (table for table in answer if go_on())
+
+    monkeypatch.setattr(lifecycle, "retire", retire)
+    views: Any = SimpleNamespace(catalog=SimpleNamespace(incarnation=lambda: next(wanted)))
+    log: Any = SimpleNamespace(
+        info=lambda _what, table: said.append(table), warning=lambda what, **_: said.append(what)
+    )
+    next(wanted)
+    retire_beside(views, 2, threading.Event(), log, pauses=(0, 0))
+    assert said == ["what an older incarnation had stays", "one"]

@@ -145,3 +145,21 @@ def test_a_node_that_hangs_keeps_no_process(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(session, "CLOSE_SECONDS", 30)
     ours.close()
     assert not session.left_behind()
+
+
+def test_each_node_that_hangs_is_waited_for_no_longer_than_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are tried one by one: two of three took 40 s."""
+    seen: list[float] = []
+
+    class Noted:
+        def __init__(self, *, connect_timeout: float, **_: object) -> None:
+            seen.append(connect_timeout)
+
+        def connect(self) -> str:
+            return "entered"
+
+    monkeypatch.setattr(session, "Cluster", Noted)
+    for seconds in (4.0, 60.0):
+        address = ClusterAddress(contact_points=("127.0.0.1",), request_timeout_s=seconds)
+        assert session.CassandraSession(address).driver == "entered"
+    assert seen == [4.0, session.CONNECT_SECONDS_MAX]
