@@ -8,12 +8,13 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cvs.capture.opening import filled_by_others
 from cvs.client.control import control_if_any
 from cvs.errors import SpecificationError, StoreError
 from cvs.plan.sql import DeclaredView, base_names
@@ -119,6 +120,11 @@ def _keep(
     watcher.views = _watched(views, declared)
     count_rows(watcher, log)
     settings = alter(_run_settings(views, declared))
+    bases = {base for it in declared for base in base_names(it.definition)} - {it.name for it in declared}
+
+    def problems() -> tuple[str, ...]:
+        return (*own_problems(), *uncaptured(views, bases))
+
     asked = Asked(
         catalog=views.catalog,
         requests=Requests(views.session, keyspace=views.settings.views.state_keyspace),
@@ -134,7 +140,7 @@ def _keep(
         return run(
             settings,
             say=log.info,
-            watch=lambda pipeline: watch(pipeline, watcher, asked, own_problems),
+            watch=lambda pipeline: watch(pipeline, watcher, asked, problems),
             leads=leads,
             ended=ended,
             serving=retiring.start,
@@ -273,6 +279,22 @@ def watch(
     if pipeline.recipe.names.incarnation == asked.incarnation:
         watcher.problems = lambda: (*own_problems(), *_feed_problems(pipeline))
     pipeline.watchers.append(PipelineWatcher(board=watcher, pipeline=pipeline))
+
+
+def uncaptured(views: Views, bases: Iterable[str]) -> tuple[str, ...]:
+    """Say which base tables are not captured any more: views would go on, live, without what is written to them."""
+    if filled_by_others(views.settings.feed.name):
+        return ()
+    found = views.session.driver.cluster.metadata.keyspaces  # the nodes tell the driver of each change
+    tables = {
+        base: found[ks].tables.get(name) for base in bases for ks, name in [base.split(".", 1)] if ks in found
+    }
+    off = sorted(base for base, table in tables.items() if table is not None and not table.options.get("cdc"))
+    if not off:
+        return ()
+    return (
+        f"changes of {', '.join(off)} are not captured: cdc is off; cvs apply views.sql, then cvs repair VIEW",
+    )
 
 
 def _feed_problems(pipeline: Pipeline) -> tuple[str, ...]:

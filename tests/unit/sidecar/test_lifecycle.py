@@ -14,7 +14,16 @@ from cassandra.connection import ConnectionShutdown
 from cvs.capture.feed import Head, Source
 from cvs.cli import run
 from cvs.sidecar import lifecycle
-from cvs.sidecar.lifecycle import NOT_APPLIED, _keep, count_rows, retire_beside, wait_applied, watch
+from cvs.sidecar.lifecycle import (
+    NOT_APPLIED,
+    _keep,
+    count_rows,
+    retire_beside,
+    uncaptured,
+    wait_applied,
+    watch,
+)
+from cvs.sidecar.settings import FeedSettings, Settings
 from cvs.sidecar.status import StatusBoard
 from cvs.sidecar.watching import BoardWatcher
 
@@ -129,13 +138,14 @@ def test_views_go_on_while_what_is_old_is_dropped(monkeypatch: pytest.MonkeyPatc
         return True
 
     nobody: Any = SimpleNamespace(
-        declared=lambda: [1],
+        declared=lambda: [SimpleNamespace(name="s.v", definition=None)],
         catalog=SimpleNamespace(incarnation=lambda: 2),
         session=None,
         settings=SimpleNamespace(views=SimpleNamespace(state_keyspace="cvs")),
         views=(),
     )
     for name, stand_in in (
+        ("base_names", lambda _: set()),
         ("_watched", lambda *_: []),
         ("count_rows", lambda *_: None),
         ("_run_settings", lambda *_: SimpleNamespace(incarnation=2)),
@@ -170,3 +180,18 @@ def test_what_could_not_be_dropped_is_tried_again_unless_others_are_wanted(
     next(wanted)
     retire_beside(views, 2, threading.Event(), log, pauses=(0, 0))
     assert said == ["what an older incarnation had stays", "one"]
+
+
+def test_a_base_table_that_is_captured_no_more_is_a_problem() -> None:
+    """Views were live, fresh and ready after `cdc` was switched off, and lacked all that was written since."""
+    tables = {
+        name: SimpleNamespace(options={"cdc": cdc}) for name, cdc in (("a", True), ("b", False), ("c", None))
+    }
+    metadata = SimpleNamespace(keyspaces={"s": SimpleNamespace(tables=tables)})
+    session = SimpleNamespace(driver=SimpleNamespace(cluster=SimpleNamespace(metadata=metadata)))
+    views: Any = SimpleNamespace(session=session, settings=Settings())
+    assert uncaptured(views, ["s.a", "s.gone", "gone.a"]) == ()
+    (problem,) = uncaptured(views, ["s.a", "s.c", "s.b"])
+    assert problem.startswith("changes of s.b, s.c are not captured: cdc is off; cvs apply")
+    views.settings = Settings(feed=FeedSettings(name="outbox+kafka://broker:9092/app?cql=10.0.0.1"))
+    assert uncaptured(views, ["s.b"]) == (), "the base tables of such a feed stay as they are"
