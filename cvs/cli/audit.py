@@ -8,8 +8,9 @@ import click
 from cvs.checker.verdict import NOTHING
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json, talk
-from cvs.errors import ExitCode, SpecificationError
+from cvs.errors import ExitCode, HistoryError, SpecificationError
 from cvs.report.audit import BUDGET, audit, require_levels
+from cvs.report.load import ready_for_pieces
 from cvs.report.summary import Document, difference, summarize
 from cvs.report.text import screen
 from cvs.stream.recording import LAST, is_recording
@@ -166,7 +167,9 @@ def _on_spark(
             "the Spark engine judges all views, by the writers' own log", next_step="--engine local"
         )
     require_levels(expected)
+    files = ready_for_pieces(runs)
     session = spark_session(master)
+    session.sparkContext.setLogLevel("OFF")  # because what a task refuses is told below, without its stack
     try:
         with talk().status("starting") as status:
 
@@ -174,9 +177,12 @@ def _on_spark(
                 status.update(f"{done:,} of {known:,} tasks")
 
             judgement = engine.audit(session, runs, budget=budget, progress=progress)
+    except HistoryError as refusal:
+        where = refusal.where or " ".join(map(str, runs))
+        raise HistoryError(refusal.what, where=where, next_step=refusal.next_step) from None
     finally:
         session.stop()
-    return summarize(judgement, [{"file": str(run)} for run in runs], expected)
+    return summarize(judgement, files, expected)
 
 
 def _diff(runs: tuple[Path, ...], options: dict[str, Any], *, as_json: bool) -> int:

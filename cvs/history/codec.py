@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import io
 import math
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -134,6 +135,10 @@ def event_of(line: bytes | str) -> AnyEvent:
     return event
 
 
+_PLACE = re.compile(r" - at `\$\[\d+\]`|(?<=`)\$\[\d+\]\.?")
+"""Where in a block a line stands, which means nothing to whoever has the file."""
+
+
 def events_of_block(block: bytes) -> list[Any]:
     """Return the events of some whole lines, fast; the first that is wrong is refused without its number."""
     try:
@@ -143,7 +148,8 @@ def events_of_block(block: bytes) -> list[Any]:
         raise
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError) as error:
         raise HistoryError(
-            f"not a valid history: {error}", next_step="`cvs convert` lists every mistake with its line"
+            f"not a valid history: {_PLACE.sub('', str(error))}",
+            next_step="`cvs convert` lists every mistake with its line",
         ) from error
 
 

@@ -40,6 +40,8 @@ SCALARS = ("incarnation", "version", "chunk", "last")
 BATCH = 50_000
 """Events turned at once: a bound on memory, large enough for Parquet's row groups."""
 
+_TOLD = 3  # columns that are wrong
+
 
 def schema() -> Arrow:
     """Return the schema of the table."""
@@ -121,8 +123,8 @@ def events_of_rows(table: Arrow) -> Iterator[ev.AnyEvent]:
             raise HistoryError(str(error), where=f"row {number}") from error
 
 
-def require_schema(found: Arrow) -> None:
-    """Refuse a table that is not a history, with every column that is wrong."""
+def require_schema(found: Arrow, where: str = "") -> None:
+    """Refuse a table that is not a history, with the first columns that are wrong."""
     wanted = {column.name: column.type for column in schema()}
     missing = sorted(set(wanted) - set(found.names))
     unknown = sorted(set(found.names) - set(wanted))
@@ -130,7 +132,12 @@ def require_schema(found: Arrow) -> None:
     if missing or unknown or other:
         parts = [f'lacks column "{n}"' for n in missing] + [f'has an unknown column "{n}"' for n in unknown]
         parts += [f'column "{n}" is {found.field(n).type}, not {wanted[n]}' for n in other]
-        raise HistoryError(f"not a history: the table {'; '.join(parts)}")
+        more = f"; and {len(parts) - _TOLD} more" if len(parts) > _TOLD else ""
+        raise HistoryError(
+            f"not a history: the table {'; '.join(parts[:_TOLD])}{more}",
+            where=where,
+            next_step="cvs convert RUN --to run.parquet writes such a table",
+        )
 
 
 def _same(value: Any) -> Any:

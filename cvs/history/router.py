@@ -9,7 +9,7 @@ from zlib import crc32
 import msgspec
 import numpy as np
 
-from cvs.errors import HistoryError
+from cvs.errors import CvsError, HistoryError
 from cvs.history import events as ev
 from cvs.history.carried import Arrow, Headers, events_of, fields_of, gather, packed, spread, tag_of
 from cvs.history.columns import Gathered, Readers
@@ -73,9 +73,14 @@ class Told:
     updated: Place = NOWHERE  # the last event of a base update
     first_time: int | None = None
     last_time: int = -(1 << 62)
+    refusal: CvsError | None = (
+        None  # an answer: what a Spark task raises comes with its stack, and others are killed
+    )
 
     def add(self, other: "Told") -> None:
-        """Add what the next piece tells."""
+        """Add what the next piece tells; raise what it met."""
+        if other.refusal is not None:
+            raise other.refusal
         self.events += other.events
         for kind, many in other.kinds.items():
             self.kinds[kind] = self.kinds.get(kind, 0) + many
@@ -145,7 +150,17 @@ class Router:
         self.open: dict[Operation, Whose] = {}  # what was called here and has not returned
 
     def route(self, batch: Arrow, first: int) -> Iterator[Piece]:
-        """Yield what goes where; `first` is the place of the first event in the history."""
+        """Yield what goes where; `first` is the place of the first event in the history.
+
+        Nothing after a batch that is no history: what is wrong with it is `told`.
+        """
+        if self.told.refusal is None:
+            try:
+                yield from self._route(batch, first)
+            except CvsError as refusal:
+                self.told.refusal = refusal
+
+    def _route(self, batch: Arrow, first: int) -> Iterator[Piece]:
         import pyarrow as pa
 
         read = self._read(batch)

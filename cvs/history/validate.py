@@ -105,7 +105,7 @@ def _read_lines(data: bytes, found: Checked) -> None:
         try:
             event = event_of(line)
         except CvsError as error:
-            torn = not whole and number == len(lines)
+            torn = not whole and number == len(lines) > 1  # what has one line was never a history
             if torn:
                 found.complain(number, "a torn last line: the process died while writing it", torn=True)
             else:

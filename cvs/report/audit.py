@@ -15,7 +15,7 @@ from cvs.checker.reference import REFERENCES
 from cvs.checker.replay import ViewRun, replay
 from cvs.checker.search import linearizable
 from cvs.checker.verdict import Finding, Verdict
-from cvs.errors import AssumptionError, SpecificationError
+from cvs.errors import AssumptionError, HistoryError, SpecificationError
 from cvs.history.checkpoint import window as window_of
 from cvs.history.columns import Gathered
 from cvs.history.events import BaseUpdateCalled, BaseUpdateReturned, Checkpoint, RunStarted, UpdateReceived
@@ -24,7 +24,7 @@ from cvs.history.packing import NotColumnarError
 from cvs.model.definitions import table_from_json, view_from_json
 from cvs.model.identity import key_identity
 from cvs.model.views import BaseTable
-from cvs.report.load import Loaded, Source, columns_of, loaded, sources_of
+from cvs.report.load import Loaded, Source, columns_of, loaded, named, sources_of
 from cvs.report.registers import Registers
 from cvs.report.summary import Document, known_level, summarize, summarize_foreign
 
@@ -118,14 +118,18 @@ def _in_bulk(sources: list[Source], budget: int) -> Judgement | None:
     """Judge a large run over columns; None for one that is small, foreign, or of other kinds of views."""
     if any(source.foreign for source in sources) or sum(source.size for source in sources) <= LARGE:
         return None
-    headers = [header for source in sources for header in source.headers()]
     try:
+        headers = [header for source in sources for header in source.headers()]
         tables = {t.name: t for header in headers for t in map(table_from_json, header.tables)}
         if not plain(tables.values()):
             return None  # their values may be written in other types than they are
         known = bulk_of(headers, view_from_json, tables)
         columns = columns_of(sources, known)
     except (NotColumnarError, SpecificationError):  # the strict reader says what is wrong, and where
+        return None
+    except HistoryError as refusal:
+        if any(source.stays for source in sources):
+            raise HistoryError(refusal.what, where=named(sources), next_step=refusal.next_step) from None
         return None
 
     def again(numbers: list[int]) -> Iterable[Any]:

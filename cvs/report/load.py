@@ -16,7 +16,7 @@ import numpy as np
 
 from cvs.checker.bulk import Bulk
 from cvs.checker.foreign import Foreign, parse, recognized
-from cvs.errors import CvsError, HistoryError
+from cvs.errors import CvsError, HistoryError, SpecificationError
 from cvs.history import parquet
 from cvs.history.codec import (
     digest,
@@ -35,6 +35,9 @@ from cvs.history.validate import Checked, checked, require_valid
 QUICK = 32 << 20
 """Bytes above which the order of calls and returns is left to the judge instead of the line-by-line
 examiner."""
+
+WHOLE = 20_000
+"""Events up to which a run that is judged in pieces is examined line by line before."""
 
 _PARQUET = b"PAR1"
 
@@ -135,7 +138,7 @@ def sources_of(paths: Iterable[Path]) -> list[Source]:
         found.append(Source(file=str(file), data=data, described=described, stays=len(raw) < size))
     if not found:
         raise HistoryError(
-            "no history file there", next_step="name files that end in .ndjson, .edn, .log or .json"
+            "no history file there", next_step="name files that end in .ndjson, .parquet, .edn, .log or .json"
         )
     return found
 
@@ -143,6 +146,51 @@ def sources_of(paths: Iterable[Path]) -> list[Source]:
 def load(paths: Iterable[Path]) -> Loaded:
     """Read one run."""
     return loaded(sources_of(paths))
+
+
+def ready_for_pieces(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """Examine files that are judged in pieces: small runs whole, of large ones the headers; describe them."""
+    paths = list(paths)
+    for file in (file for path in paths for file in _files(path)):
+        if file.suffix in (".gz", ".zst"):
+            raise SpecificationError(
+                "compressed lines cannot be split",
+                where=str(file),
+                next_step="cvs convert RUN --to run.parquet",
+            )
+    sources = sources_of(paths)
+    for source in sources:
+        if source.foreign:
+            raise SpecificationError(
+                "a history of another system is not judged in pieces",
+                where=source.file,
+                next_step="--engine local",
+            )
+    if sum(source.size for source in sources) <= WHOLE:
+        loaded(sources)
+        return [source.described for source in sources]
+    heads = [_head(source) for source in sources]
+    require_valid([*heads, Checked(file=sources[0].file, complaints=merged(heads)[1])])
+    return [source.described for source in sources]
+
+
+def _head(source: Source) -> Checked:
+    """Examine the headers of a file."""
+    head = Checked(file=source.file)
+    try:
+        head.events = list(source.headers())
+        head.lines = list(range(1, len(head.events) + 1))
+    except HistoryError as refusal:
+        head.complain(1, refusal.what)
+    if not head.events and not head.complaints:
+        head.complain(1, "a history begins with run_started")
+    return head
+
+
+def named(sources: Sequence[Source]) -> str:
+    """Name the files of a run in a few words."""
+    more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+    return sources[0].file + more
 
 
 def loaded(sources: list[Source]) -> Loaded:
@@ -217,7 +265,7 @@ def _batches(
     """Read Parquet as `cvs convert` writes it; some columns of `few` different texts as numbers of those."""
     import pyarrow as pa
 
-    parquet.require_schema(_opened(source).schema_arrow)
+    parquet.require_schema(_opened(source).schema_arrow, source.file)
     opened = _opened(source, few)
     try:
         for there, groups in groupby(range(opened.num_row_groups), partial(_there, opened, columns)):

@@ -14,12 +14,13 @@ from cvs.checker.meaning import DefinitionMeaning
 from cvs.checker.parts import Facts, Parts, cited, folded, judge_part, part_of, renumbered, together
 from cvs.checker.replay import replay
 from cvs.checker.verdict import LEVELS, Verdict
+from cvs.errors import HistoryError
 from cvs.history import events as ev
 from cvs.history.carried import packed, tables_of
 from cvs.history.codec import line_of
 from cvs.history.merge import typed
 from cvs.history.parquet import batches_of
-from cvs.history.router import BASE, Router
+from cvs.history.router import BASE, Router, Told
 from cvs.model.definitions import definition_to_json, view_from_json
 from cvs.model.views import BaseTable
 from tests.agree.test_checker_bulk import certified, damaged
@@ -175,3 +176,15 @@ def test_equal_keys_have_one_part_whatever_their_type() -> None:
     for one, other in (((1,), (1.0,)), (("a", 2), ("a", 2))):
         assert [part_of("v", one, n) for n in range(1, 50)] == [part_of("v", other, n) for n in range(1, 50)]
     assert len({part_of("v", (n,), 7) for n in range(100)}) == 7
+
+
+def test_what_a_piece_refuses_is_told_where_pieces_are_put_together() -> None:
+    """It was raised, and Spark printed the stack of each worker before the message."""
+    events = certified(random.Random(6), "sum")
+    twice = [event for event in events if isinstance(event, ev.BaseUpdateCalled)][:1]
+    router = Router(2)
+    for place, some in enumerate((events, twice * 2, events)):
+        (batch,) = batches_of(some)
+        assert list(router.route(batch, place << 8)) or place
+    with pytest.raises(HistoryError, match="twice"):
+        Told().add(router.told)

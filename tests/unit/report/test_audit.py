@@ -220,6 +220,56 @@ def test_what_an_engine_cannot_do_is_said_before_it_starts(
     assert "next:" in capsys.readouterr().err
 
 
+def _damaged(name: str, folder: Path) -> Path:
+    """Return a path at which no history is."""
+    data, path = lines(good()), folder / f"{name}.ndjson"
+    if name == "folder":
+        (folder / name).mkdir()
+        return folder / name
+    if name == "runs":
+        path.write_bytes(data)
+        path.with_name("other.ndjson").write_bytes(data.replace(b'"run":"', b'"run":"not '))
+        return folder
+    bad = {"torn": data[:-10], "empty": b"", "text": b"one line", "field": data.replace(b'"row"', b'"rowx"')}
+    path.write_bytes(bad[name])
+    return path
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("name", ["torn", "empty", "text", "field", "folder", "runs"])
+def test_pieces_of_what_is_no_history_are_refused_before_spark_starts(
+    name: str, large: bool, tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tasks ended with Spark's stack, an empty file or folder as a mistake of ours, and no file was named."""
+    if large and name in ("torn", "field"):
+        pytest.skip("what stands behind the headers a task meets")
+    monkeypatch.setattr("cvs.report.load.WHOLE", -1 if large else 1_000)
+    monkeypatch.setattr("cvs.stream.spark.spark_session", _no_session)
+    path = _damaged(name, tmp_path)
+    assert run(["audit", str(path), "--engine", "spark"]) == ExitCode.BAD_INPUT
+    told = capsys.readouterr().err
+    assert name == "folder" or str(tmp_path) in told
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_what_is_wrong_with_a_large_run_is_told_with_its_file(
+    stays: bool, tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said `$[7865]`, the place in a block, and neither file nor line."""
+    path = _damaged("field", tmp_path)
+    monkeypatch.setattr("cvs.report.audit.LARGE", -1)
+    if stays:
+        monkeypatch.setattr("cvs.report.load.QUICK", 500)
+    assert run(["audit", str(path)]) == ExitCode.BAD_INPUT
+    told = capsys.readouterr().err
+    assert (str(path) if stays else "base_update_called has no field") in told
+    assert "$[" not in told
+
+
+def _no_session(_master: str) -> None:
+    pytest.fail("it starts")
+
+
 def test_what_is_left_over_of_a_large_run_is_told_with_what_was_seen(
     tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
