@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial as bound
 from itertools import pairwise
 
+from cvs.checker.ends import Answer, ends_of
 from cvs.checker.judge import Judged, judge_subject
 from cvs.checker.lineage import Lineage, follow
 from cvs.checker.meaning import Meaning, frozen_row
@@ -131,12 +132,9 @@ def _judge_view(
     if meaning is None or why:
         judgement.findings.extend(_nothing_to_say(view, why))
         return
-    if whole and (why := _too_large(view, judgement, purse)):
-        whole = False
-        judgement.findings.extend(_nothing_to_say(view, why, "view"))
-        if run.commits:
-            judgement.findings.extend(_nothing_to_say(view, why, "snapshots"))
-    index = Index(meaning, run)
+    why = _too_large(view, judgement, purse) if whole else ""
+    index, ends = Index(meaning, run), None
+    whole = whole and not why
     for subject, epochs in subjects(view, index, judgement, whole):
         if subject.key is not None and not owned(view.name, subject.key):
             continue
@@ -144,16 +142,34 @@ def _judge_view(
             lineage = Lineage.unknown(len(subject.states))
         else:
             lineage = lineage_of(subject, epochs, index) if epochs else follow(subject, attempts, index)
-        judged = judge_subject(subject, lineage, index=index, run=run, purse=purse)
+        if subject.granularity == "view" and not subject.sampled:
+            ends = ends_of(_ends(view, judgement), index)
+        of_whole = ends if subject.granularity == "view" else None
+        judged = judge_subject(subject, lineage, index=index, run=run, purse=purse, ends=of_whole)
         judgement.judged.append(judged)
         judgement.findings.extend(judged.findings)
+    if why:
+        ends = ends_of(_ends(view, judgement), index) if view.name in run.written else None
+        judgement.findings.extend(_nothing_to_say(view, why, "view", ends))
+        if run.commits:
+            judgement.findings.extend(_nothing_to_say(view, why, "snapshots"))
 
 
-def _nothing_to_say(view: ViewRun, why: str, granularity: str = "record") -> Iterable[Finding]:
+def _ends(view: ViewRun, judgement: Judgement) -> Iterable[Finding]:
+    return (f for f in judgement.of("converged", "record") if f.view == view.name)
+
+
+def _nothing_to_say(
+    view: ViewRun, why: str, granularity: str = "record", ends: Answer | None = None
+) -> Iterable[Finding]:
+    """Say why no level is decided, but how the view ended where its records told."""
     for name in LEVELS:
+        decided = ends if name == "converged" and ends is not None else None
+        verdict, witness, tier, reason = decided or (Verdict.UNDECIDED, None, "value", why)
         yield Finding(
-            property=name, verdict=Verdict.UNDECIDED, view=view.name, granularity=granularity, reason=why
-        )
+            property=name, verdict=verdict, view=view.name, granularity=granularity, reason=reason, tier=tier,
+            witness=witness,
+        )  # fmt: skip
 
 
 def _too_large(view: ViewRun, judgement: Judgement, purse: Purse) -> str:

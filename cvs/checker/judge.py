@@ -10,14 +10,13 @@ from itertools import pairwise
 
 from cvs.checker import cuts as search
 from cvs.checker.components import Decider, by_component
+from cvs.checker.ends import Answer
 from cvs.checker.forms import EXTREMES
 from cvs.checker.lineage import Lineage
 from cvs.checker.problem import PLENTY, Problem, below, moved
 from cvs.checker.replay import Run
 from cvs.checker.subject import Index, Lattice, Subject, problem_of, staleness
-from cvs.checker.verdict import Cut, Exhausted, Finding, Purse, Verdict, Witness, worst
-
-Answer = tuple[Verdict, Witness | None, str, str]  # verdict, evidence, tier, reason
+from cvs.checker.verdict import Cut, Exhausted, Finding, Purse, Verdict, Witness, used_up, worst
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,12 +35,16 @@ class Judged:
         return next(f for f in self.findings if f.property == name)
 
 
-def judge_subject(subject: Subject, lineage: Lineage, *, index: Index, run: Run, purse: Purse) -> Judged:
-    """Decide every property of one subject."""
+def judge_subject(
+    subject: Subject, lineage: Lineage, *, index: Index, run: Run, purse: Purse, ends: Answer | None = None
+) -> Judged:
+    """Decide every property of one subject; `ends`: how a whole view ended, if its records told."""
     lattice = index.lattice(subject.key)
     problem = problem_of(subject, lattice, index, run)
     case = _Case(subject, lattice, problem, lineage, run, purse, index)
     own: dict[str, Answer] = {"converged": case.converged()}
+    if own["converged"][0] is Verdict.UNDECIDED and ends is not None:
+        own["converged"] = ends
     own["strong"] = case.strong()
     own["weak"] = case.weak(own["strong"])
     own["strong-pairwise"] = case.pairwise(own["strong"], own["weak"])
@@ -102,7 +105,7 @@ class _Case:
             with self.purse.question() as budget:
                 verdict, witness = decide(problem or self.problem, budget)
         except Exhausted:
-            return Verdict.UNDECIDED, None, "value", f"the budget of {budget.first:,} steps is used up"
+            return Verdict.UNDECIDED, None, "value", used_up(budget.first, self.purse.each)
         if verdict is Verdict.VIOLATED and self.lattice.uncertain:
             return (
                 Verdict.UNDECIDED,

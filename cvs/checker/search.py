@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 from cvs.checker.replay import ENDLESS
-from cvs.checker.verdict import Budget, Exhausted, Verdict
+from cvs.checker.verdict import QUESTIONS, Budget, Exhausted, Verdict, used_up
 
 READ, WRITE, SWAP, DIFFERS, APPEND = range(5)
 """Of a register: read a · write a · swap a for b · saw something other than a (a refusal) · append a."""
@@ -100,9 +100,7 @@ def _pass(walk: "_Walk", moments: list[tuple[int, int, int, Operation]], budget:
                     steps=budget - walk.budget.left,
                 )
     except Exhausted:
-        return Searched(
-            verdict=Verdict.UNDECIDED, steps=budget, reason=f"the budget of {budget:,} steps is used up"
-        )
+        return Searched(verdict=Verdict.UNDECIDED, steps=budget, reason=used_up(budget, budget // QUESTIONS))
     link = next(iter(walk.configurations.values()))[0][2]
     return Searched(verdict=Verdict.HOLDS, order=_unlink(link), steps=budget - walk.budget.left)
 

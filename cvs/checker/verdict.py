@@ -139,6 +139,11 @@ QUESTIONS = 20
 """How many questions of a run may use up their budget; each one after these gets a twentieth of it."""
 
 
+def used_up(steps: int, each: int) -> str:
+    """Say what was not enough, and the option that raises it: it gives each question so many steps, if few are hard."""
+    return f"not decided in {steps:,} steps; cvs audit --budget {10 * max(each, 1)} allows ten times as many"
+
+
 class Purse:
     """The budgets of all questions of one run, so that a run with many hard ones ends too."""
 

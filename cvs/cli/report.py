@@ -51,9 +51,9 @@ def command(
         from cvs.sidecar.recordings import judged_recording  # as in `audit`
 
         settings = read_settings(settings_file)
-        document, judgement, _ = judged_recording(settings, runs, last=LAST, budget=budget)
+        document, judgement, _ = judged_recording(settings, runs, last=LAST, budget=budget, picture=True)
     else:
-        document, judgement = audit(runs, reference=reference, budget=budget, bulk=False)
+        document, judgement = audit(runs, reference=reference, budget=budget, picture=True)
     target = output or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
     if isinstance(judgement, Registers):
         text = registers_page(judgement, document, name=runs[0].stem)

@@ -12,9 +12,9 @@ from cvs.checker.foreign import Foreign
 from cvs.checker.large import LARGE, ON_WHOLE_TABLES, judge_large
 from cvs.checker.meaning import DefinitionMeaning, Meaning
 from cvs.checker.reference import REFERENCES
-from cvs.checker.replay import ViewRun, replay
+from cvs.checker.replay import Run, ViewRun, replay
 from cvs.checker.search import linearizable
-from cvs.checker.verdict import Finding, Verdict
+from cvs.checker.verdict import QUESTIONS, Finding, Verdict
 from cvs.errors import AssumptionError, HistoryError, SpecificationError
 from cvs.history.checkpoint import window as window_of
 from cvs.history.columns import Gathered
@@ -40,13 +40,13 @@ def audit(
     views: Iterable[str] | None = None,
     reference: str = "writers",
     budget: int = BUDGET,
-    bulk: bool = True,
+    picture: bool = False,
     window: tuple[float | None, float | None] = (None, None),
     partial: Iterable[str] = (),
 ) -> tuple[Document, Judgement | Registers]:
     """Judge one run of files; a history of another system has registers only, and no judgement of levels.
 
-    `bulk` off keeps every operation of a large run in hand, for a picture. `window`: seconds from the first event.
+    `picture`: every operation is in hand afterwards, of a large run too. `window`: seconds from the first event.
     `partial` views do not keep all their records: an absent one is unknown.
     """
     require_levels(expected or {})
@@ -55,8 +55,10 @@ def audit(
     with _no_collection():
         sources = sources_of(paths)
         judgement = None
-        if bulk and views is None and reference == "writers" and window == (None, None) and not partial:
+        if views is None and reference == "writers" and window == (None, None) and not partial:
             judgement = _in_bulk(sources, budget)
+            if picture and judgement is not None:
+                judgement.run = _in_hand(loaded(sources).events, reference)
         if judgement is None:
             run = loaded(sources)
             if run.foreign is not None:
@@ -68,8 +70,10 @@ def audit(
                     )
                 return _foreign(run, run.foreign, budget)
             events = run.events if window == (None, None) else _within(run.events, window)
-            if bulk and views is None and not partial:
+            if views is None and not partial and (not picture or len(events) > LARGE):
                 judgement = events_in_bulk(events, reference, budget)
+                if picture and judgement is not None:
+                    judgement.run = _in_hand(events, reference)
             if judgement is None:
                 judgement = judge_events(
                     events, views=views, reference=reference, budget=budget, partial=partial
@@ -88,15 +92,23 @@ def audit_events(
     reference: str = "absorbed",
     budget: int = BUDGET,
     window: tuple[float | None, float | None] = (None, None),
+    picture: bool = False,
 ) -> tuple[Document, Judgement]:
-    """Judge events that somebody put together, such as a pipeline's recording."""
+    """Judge events that somebody put together, such as a pipeline's recording; `picture` as in `audit`."""
     require_levels(expected or {})
     with _no_collection():
         kept = events if window == (None, None) else _within(events, window)
         judgement = None if views is not None else events_in_bulk(kept, reference, budget)
+        if picture and judgement is not None:
+            judgement.run = _in_hand(kept, reference)
         if judgement is None:
             judgement = judge_events(kept, views=views, reference=reference, budget=budget)
     return summarize(judgement, files, expected or {}), judgement
+
+
+def _in_hand(events: list[Any], reference: str) -> Run:
+    """Return the run with all its operations, which columns do not keep."""
+    return REFERENCES[reference](replay(events))
 
 
 def _within(events: list[Any], seconds: tuple[float | None, float | None]) -> list[Any]:
@@ -203,7 +215,7 @@ def _no_collection() -> Iterator[None]:
 
 def _foreign(loaded: Loaded, foreign: Foreign, budget: int) -> tuple[Document, Registers]:
     found = {
-        key: linearizable(operations, foreign.initial, budget=budget * 20)
+        key: linearizable(operations, foreign.initial, budget=budget * QUESTIONS)
         for key, operations in foreign.registers.items()
     }
     count = sum(map(len, foreign.registers.values()))

@@ -11,7 +11,7 @@ from cvs.checker.verdict import Verdict
 from cvs.report.explain import explain, shown_key, shown_scalar, shown_value
 from cvs.report.skeleton import page
 from cvs.report.summary import ORDER
-from cvs.report.text import TITLES
+from cvs.report.text import OTHERWISE, RECORDED_ORDER, TITLES, told_otherwise
 
 DRAWN = 10_000
 Document = dict[str, Any]
@@ -27,7 +27,7 @@ def run_page(judgement: Judgement, document: Document, *, query: str = "") -> st
 def page_data(judgement: Judgement, document: Document) -> Document:
     """Return what the page draws, and what it leaves out."""
     run = judgement.run
-    violations, undecided = _news(judgement)
+    violations, beside, undecided = _news(judgement)
     drawing = _Drawing(run, {v["lane"] for v in violations})
     everything = drawing.everything()
     events = chosen(everything, [v["event"] for v in violations if v["event"]])
@@ -45,7 +45,7 @@ def page_data(judgement: Judgement, document: Document) -> Document:
                 if g["level"]["proved"] == g["level"]["not_refuted"]
                 else f"{g['level']['proved']} … {g['level']['not_refuted']}",
                 "properties": [
-                    {"name": p["property"], "verdict": p["verdict"]}
+                    {"name": p["property"], "verdict": OTHERWISE if told_otherwise(p) else p["verdict"]}
                     for p in g["properties"]
                     if p["property"] != "staleness"
                 ],
@@ -58,6 +58,7 @@ def page_data(judgement: Judgement, document: Document) -> Document:
         "events": events,
         "strips": [_strip(j, run) for j in judgement.judged if j.subject.granularity != "record"],
         "violations": violations,
+        "beside": beside,
         "undecided": undecided,
         "omitted": omitted(len(everything), len(events)),
     }
@@ -73,14 +74,16 @@ def omitted(total: int, drawn: int) -> str:
     )
 
 
-def _news(judgement: Judgement) -> tuple[list[Document], list[str]]:
+def _news(judgement: Judgement) -> tuple[list[Document], list[str], list[str]]:
     places = {(j.subject.view, j.subject.granularity, j.subject.key): j for j in judgement.judged}
-    violations, undecided = [], []
+    violations, beside, undecided = [], [], []
     for finding in judgement.findings:
         judged = places.get((finding.view, finding.granularity, finding.key))
         if finding.reason.startswith("needs "):
             continue
-        if finding.verdict is Verdict.VIOLATED:
+        if finding.verdict is Verdict.VIOLATED and finding.property == RECORDED_ORDER:
+            beside.append(explain(finding, judged))
+        elif finding.verdict is Verdict.VIOLATED:
             lane = ("view", finding.view, finding.key)
             sentence = explain(finding, judged)
             group = f"{finding.view} {finding.granularity} {finding.property}"
@@ -90,7 +93,7 @@ def _news(judgement: Judgement) -> tuple[list[Document], list[str]]:
         elif finding.verdict is Verdict.UNDECIDED and finding.property != "staleness":
             undecided.append(explain(finding, judged))
     violations.sort(key=lambda v: (v["rank"], v["event"] is None, v["event"] or 0))
-    return violations, undecided
+    return violations, beside, undecided
 
 
 class _Drawing:

@@ -86,6 +86,7 @@ def registers_data(judged: Registers, document: Document, *, name: str) -> Docum
         "events": events,
         "strips": [],
         "violations": violations,
+        "beside": [],
         "undecided": [
             f"register {r['key']!r}: {r['reason']}"
             for r in document["registers"]

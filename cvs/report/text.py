@@ -11,6 +11,16 @@ EXCLUDED_TOLD = 5
 _MARKS = {"holds": "holds", "violated": "VIOLATED", "undecided": "undecided"}
 
 
+RECORDED_ORDER = "complete-recorded-order"
+OTHERWISE = "otherwise"  # not in the recorded order: no level fails by it
+
+
+def told_otherwise(found: Document) -> bool:
+    """Say whether a property of a verdict only says that the recorded order was not shown."""
+    violated = found["property"] == RECORDED_ORDER and found["verdict"] == "violated"
+    return violated and not found["worst"]["reason"].startswith("needs ")
+
+
 def screen(document: Document, *, paths: str, finding: str | None = None) -> str:
     """Return the text of a verdict."""
     if "registers" in document:
@@ -74,7 +84,7 @@ def _granularity(granularity: Document) -> list[str]:
     for found in granularity["properties"]:
         total = found["holds"] + found["violated"] + found["undecided"]
         worst = found["worst"]
-        mark = _MARKS[found["verdict"]]
+        mark = OTHERWISE if told_otherwise(found) else _MARKS[found["verdict"]]
         where = f"{total:,} of {total:,}" if found["verdict"] == "holds" else _where(found, worst, total)
         if found["property"] == "staleness" and "versions_behind" in found:
             mark = f"{found['versions_behind']:,} versions"
@@ -112,6 +122,8 @@ def _news(document: Document, finding: str | None) -> list[str]:
             if finding is not None:
                 if found["property"] == finding:
                     told += [f["sentence"] for f in found["findings"][:50]] or [found["worst"]["sentence"]]
+            elif told_otherwise(found):
+                continue
             elif found["verdict"] == "violated" and not found["worst"]["reason"].startswith("needs "):
                 told.append(found["worst"]["sentence"])
     return list(dict.fromkeys(told)) if finding is not None else list(dict.fromkeys(told))[:4]

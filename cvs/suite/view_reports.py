@@ -160,7 +160,7 @@ def written(examined: ViewsExamined, folder: Path) -> None:
         world = world_of(found.story)
         events = history_of(world, found.story.user, only=found.view.name)
         history.write_bytes(b"".join(line_of(event) for event in events))
-        document, judgement = audit([history], bulk=False)
+        document, judgement = audit([history], picture=True)
         assert isinstance(judgement, Judgement), "our own history has views"
         page.write_text(run_page(judgement, document), encoding="utf-8")
         found.files = [story, history, page]

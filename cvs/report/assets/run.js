@@ -114,6 +114,7 @@ function panel(e) {
       for (const v of own.slice(0, 2)) { if (v.event) { const a = el("a", v.sentence); a.href = "#e" + v.event; p.append(a); } else p.append(el("p", v.sentence, "why")); }
       if (own.length > 2) p.append(el("p", "… and of " + (own.length - 2).toLocaleString() + " more records of this view", "more"));
     }
+    if (D.beside.length) { p.append(el("h3", "Not in the recorded order: no level fails by it")); for (const s of D.beside.slice(0, 5)) p.append(el("p", s)); if (D.beside.length > 5) p.append(el("p", "… and " + (D.beside.length - 5).toLocaleString() + " more", "more")); }
     if (D.undecided.length) { p.append(el("h3", "Undecided")); for (const s of D.undecided.slice(0, 20)) p.append(el("p", s)); }
     return;
   }

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from cvs.checker.classify import Judgement, judge
@@ -12,6 +13,7 @@ from cvs.checker.verdict import Verdict
 from cvs.errors import AssumptionError
 from cvs.history import events as ev
 from cvs.model.definitions import definition_to_json
+from cvs.report.explain import explain
 from tests.agree.problems import SUMS, Recorder
 from tests.stories.views import VIEWS
 
@@ -356,7 +358,40 @@ def test_a_view_too_large_to_be_held_in_all_its_states_is_undecided_as_a_whole(
     monkeypatch.setattr("cvs.checker.classify.LARGEST", 5)
     found = judged(good(Recorder()), budget=0)
     assert found.level("record").proved == "strong"
-    whole = [f for f in found.findings if f.granularity == "view"]
+    whole = [f for f in found.findings if f.granularity == "view" and f.property != "converged"]
     assert {f.verdict for f in whole} == {Verdict.UNDECIDED}
     assert "cvs audit --budget 1" in whole[0].reason
     assert judged(good(Recorder()), budget=1).level("view").proved == "strong"
+
+
+def test_a_whole_view_ended_as_its_records_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two cases in which only its records can be judged: its end was undecided, though each of them was decided."""
+
+    def unsure(last: dict[str, Any]) -> Judgement:
+        run = Recorder()
+        run.base("k1", {"x": "a", "y": 5})
+        run.write("a", group("a", 5, 1), [("k1", 0, 1)])
+        run.write("a", group("a", 5, 1), [], outcome="unknown")  # which shows the same, if it happened
+        run.base("k2", {"x": "b", "y": 1})
+        run.write("b", last, [("k2", 0, 1)])
+        return judged(run.rest())
+
+    right, wrong = unsure(group("b", 1, 1)), unsure(group("b", 2, 1))
+    assert {f.verdict for f in right.of("converged", "view")} == {Verdict.HOLDS}
+    assert {f.verdict for f in right.of("strong", "view")} == {Verdict.UNDECIDED}
+    (found,) = wrong.of("converged", "view")
+    assert found.verdict is Verdict.VIOLATED
+    assert "it showed {'b': (n=1, x='b', y=2)}" in explain(found, None)
+    monkeypatch.setattr("cvs.checker.classify.LARGEST", 5)
+    large = judged(good(Recorder()), budget=0)
+    assert str(large.level("view")) == "between converged and complete"
+
+
+def test_a_budget_that_did_not_do_is_told_with_the_option_that_raises_it() -> None:
+    events = [
+        msgspec.structs.replace(e, absorbed=()) if isinstance(e, ev.TestAndSetCalled) else e
+        for e in good(Recorder())
+    ]
+    found = judged(events, budget=1)
+    reasons = {f.reason for f in found.findings if f.verdict is Verdict.UNDECIDED}
+    assert "not decided in 1 steps; cvs audit --budget 10 allows ten times as many" in reasons

@@ -9,12 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from cvs.checker.classify import Judgement
+from cvs.model.definitions import definition_to_json
 from cvs.report import page as pages
-from cvs.report.audit import judge_events
+from cvs.report.audit import audit, audit_events, judge_events
 from cvs.report.page import page_data, run_page
 from cvs.report.skeleton import embedded_json
 from cvs.report.summary import summarize
-from tests.unit.report.sample import EVIL, good, violated
+from cvs.report.text import screen
+from tests.agree.problems import Recorder
+from tests.stories.views import VIEWS
+from tests.unit.report.sample import EVIL, good, lines, violated
 
 
 def test_no_value_can_leave_the_data_element() -> None:
@@ -41,6 +46,43 @@ def test_what_is_left_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     data = page_data(found, summarize(found, [], {}))
     assert len(data["events"]) == 4
     assert data["omitted"].startswith("4 of 10 operations")
+
+
+def test_a_large_run_is_drawn_with_the_verdict_of_the_audit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its picture was judged by the exact judge, for minutes, and said less; that of a large recording was empty."""
+    monkeypatch.setattr("cvs.report.audit.LARGE", 50)
+    monkeypatch.setattr("cvs.report.audit.SMALL", 50)
+    monkeypatch.setattr("cvs.report.audit.judge_events", None)
+    events = many(100)
+    path = tmp_path / "run.ndjson"
+    path.write_bytes(lines(events))
+    document, found = audit([path], picture=True)
+    whole, again = audit_events(events, files=[], reference="writers", picture=True)
+    assert document["granularities"] == whole["granularities"] == audit([path])[0]["granularities"]
+    for each in (found, again):
+        assert isinstance(each, Judgement)
+        assert page_data(each, document)["omitted"] == "All 100 operations of the run are drawn."
+
+
+def test_an_order_other_than_the_recorded_one_is_drawn_as_no_failure() -> None:
+    """It was orange as a level that is not reached, and counted as a violation, where everything else holds."""
+    run = Recorder()
+    run.named("other", definition_to_json(VIEWS["rows"]))
+    for key in "ab":
+        run.base(key, {"k": key, "x": 1, "y": 1})
+    for key in "ba":
+        run.write(key, {"k": key, "x": 1, "y": 1}, [(key, 0, 1)])
+    found = judge_events(run.rest())
+    document = summarize(found, [], {})
+    data = page_data(found, document)
+    assert "otherwise" in {p["verdict"] for g in data["granularities"] for p in g["properties"]}
+    assert len(data["beside"]) == 1
+    assert not data["violations"]
+    told = screen(document, paths="run")
+    assert "otherwise" in told
+    assert "VIOLATED" not in told
 
 
 def _browser() -> str:
