@@ -64,7 +64,7 @@ def judge_subject(
     if lineage.certified or lineage.false_lines:
         findings.append(case.certificates())
     judged = Judged(subject=subject, lattice=lattice, problem=problem, lineage=lineage, findings=findings)
-    judged.torn = _torn(subject, case.explained, run.last_time)
+    judged.torn = _torn(subject, case.explained, run.last_time) if lineage.certified else []
     findings.append(case.staleness(own["strong"]))
     return judged
 

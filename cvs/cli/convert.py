@@ -95,14 +95,15 @@ def _defined(history: validate.Checked, views_file: Path) -> validate.Checked:
     """Give a history what its views and tables are; it is checked again by that."""
     from cvs.suite.user_views import user_views  # because few histories need it, and it loads the planner
 
-    said = user_views(text_of(views_file))
+    plainly = not any(
+        "." in name for name in _names(history.events)
+    )  # no keyspaces, as other systems have none
+    said = user_views(("USE history; " if plainly else "") + text_of(views_file))
     views = {view.name: definition_to_json(view.definition) for view in said.views}
     tables = tuple(map(definition_to_json, said.tables.values()))
     columns = {view.name: {c: parse_type(kind) for c, kind in view.columns} for view in said.views}
     keys = {view.name: view.definition.key for view in said.views}
-    if not any(
-        "." in name for name in _names(history.events)
-    ):  # it knows no keyspaces, as other systems do not
+    if plainly:
         views = {_plain(name): {**_plainly(view), "name": _plain(name)} for name, view in views.items()}
         tables = tuple({**table, "name": _plain(table["name"])} for table in tables)
         columns = {_plain(name): types for name, types in columns.items()}

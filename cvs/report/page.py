@@ -2,16 +2,17 @@
 HTML.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from cvs.checker.classify import Judgement
 from cvs.checker.judge import Judged
 from cvs.checker.replay import ENDLESS, Attempt, Run
-from cvs.checker.verdict import Verdict
+from cvs.checker.verdict import Cut, Verdict
 from cvs.report.explain import explain, shown_key, shown_scalar, shown_value
 from cvs.report.skeleton import page
 from cvs.report.summary import ORDER
-from cvs.report.text import OTHERWISE, RECORDED_ORDER, TITLES, told_otherwise
+from cvs.report.text import OTHERWISE, RECORDED_ORDER, TITLES, many, told_otherwise
 
 DRAWN = 10_000
 Document = dict[str, Any]
@@ -35,7 +36,8 @@ def page_data(judgement: Judgement, document: Document) -> Document:
     return {
         "title": f"run {document['run']}",
         "about": (
-            f"{document['processes']} processes · {len(document['views'])} views · {document['events']:,} events · "
+            f"{many(document['processes'], 'process', 'es')} · {many(len(document['views']), 'view')} · "
+            f"{many(document['events'], 'event')} · "
             f"{document['seconds']:,.3f} s · base time-line: {document['reference']} · cvs {document['tool']}"
         ),
         "granularities": [
@@ -206,9 +208,24 @@ def chosen(events: list[Document], violations: list[int]) -> list[Document]:
     return sorted(nearest, key=lambda e: e["e"])
 
 
+def _cuts(judged: Judged) -> Sequence[Cut]:
+    """Return the base state of each state: what was proved, or what certificates claim; none if nothing tells."""
+    for name in ("strong", "weak"):
+        found = judged.finding(name)
+        if found.verdict is Verdict.HOLDS and found.witness is not None and found.witness.cuts:
+            return found.witness.cuts
+    if judged.lineage.certified:
+        return [judged.lattice.compress(cut) for cut in judged.lineage.cuts]
+    return ()
+
+
 def _strip(judged: Judged, run: Run) -> Document:
     """Return the level of a whole view over time: whether each state is a base state, and how far behind."""
     torn = {p for first, last, _ in judged.torn for p in range(first, last + 1)}
+    weak = judged.finding("weak")
+    if weak.verdict is Verdict.VIOLATED and weak.witness is not None and weak.witness.kind == "state":
+        torn.update(weak.witness.positions)
+    cuts = _cuts(judged)
     times = sorted(
         run.timelines[record].versions[first - run.timelines[record].first].returned
         for record, numbers in zip(judged.lattice.records, judged.lattice.numbers, strict=True)
@@ -218,9 +235,11 @@ def _strip(judged: Judged, run: Run) -> Document:
     for position, state in enumerate(judged.subject.states[: DRAWN // 2]):
         while known < len(times) and times[known] <= state.returned:
             known += 1
-        held = sum(judged.lattice.compress(judged.lineage.cuts[position])) if judged.lineage.cuts else known
+        held = sum(cuts[position]) if cuts else known
         start = max(state.returned, run.first_time) if state.returned < ENDLESS else run.last_time
-        states.append({"t": start, "ok": position not in torn, "lag": max(0, known - held), "e": state.event})
+        ok = False if position in torn else bool(cuts) or None  # none: nobody knows
+        states.append({"t": start, "ok": ok, "lag": max(0, known - held), "e": state.event})
     name = judged.subject.granularity
     of = "whole view" if name == "view" else name
+    of += "" if cuts else " · its base states are not known"
     return {"title": judged.subject.view, "of": of, "states": states}

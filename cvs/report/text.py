@@ -43,13 +43,18 @@ def screen(document: Document, *, paths: str, finding: str | None = None) -> str
     windows = document["torn_windows"]
     if windows:
         longest = max(w["nanoseconds"] for w in windows)
-        lines.append(f"  {len(windows)} torn windows, the longest {longest / 1e6:,.3f} ms.")
+        lines.append(f"  {many(len(windows), 'torn window')}, the longest {longest / 1e6:,.3f} ms.")
     lines += [""] if news or windows else []
     lines += _excluded(document.get("excluded", []))
     worst = _worst_property(document)
     details = f"cvs audit {paths} --finding {worst}" if worst and not finding else f"cvs audit {paths} --json"
     lines.append(f"  Details:  {details}        Picture:  cvs report {paths}")
     return "\n".join(lines)
+
+
+def many(number: int, what: str, more: str = "s") -> str:
+    """Write a number of things."""
+    return f"{number:,} {what}{more if number != 1 else ''}"
 
 
 def _require(document: Document, finding: str) -> None:
@@ -60,7 +65,8 @@ def _require(document: Document, finding: str) -> None:
 
 def _head(document: Document) -> str:
     parts = (
-        f"{document['processes']} processes · {len(document['views'])} views · {document['events']:,} events · "
+        f"{many(document['processes'], 'process', 'es')} · {many(len(document['views']), 'view')} · "
+        f"{many(document['events'], 'event')} · "
         f"{document['seconds']:,.3f} s"
     )
     return f"run {document['run']}   {parts}   base time-line: {document['reference']}"
@@ -133,7 +139,8 @@ def _worst_property(document: Document) -> str | None:
     for verdict in ("violated", "undecided"):
         for granularity in document["granularities"]:
             for found in granularity["properties"]:
-                if found["verdict"] == verdict and not found["worst"]["reason"].startswith("needs "):
+                needs = found["worst"]["reason"].startswith("needs ")
+                if found["verdict"] == verdict and not needs and not told_otherwise(found):
                     return str(found["property"])
     return None
 

@@ -94,13 +94,14 @@ function axis(g) {
   for (let i = 0; i < 6; i++) { const f = view[0] + (view[1] - view[0]) * i / 6; g.fillText(time(D.from + f * span), GUTTER + inner() * i / 6, 9); }
 }
 function strip() {
+  $("strip").hidden = !D.strips.length; if (!D.strips.length) return;
   const w = $("field").clientWidth, rows = D.strips.slice(0, STRIPS), H = Math.max(STRIP, 96 / Math.max(1, rows.length)), g = canvas($("strip"), w, H * Math.max(1, rows.length)); g.font = "12px system-ui, sans-serif"; g.textBaseline = "middle";
   rows.forEach((s, i) => {
     const y = i * H, top = Math.max(1, ...s.states.map(q => q.lag));
-    g.fillStyle = css("--ink"); g.fillText(short(s.title, 27), 10, y + H / 2 - 7); g.fillStyle = css("--soft"); g.fillText(s.of + " · lag up to " + top, 10, y + H / 2 + 8);
+    g.fillStyle = css("--ink"); g.fillText(short(s.title, 27), 10, y + H / 2 - 7); g.fillStyle = css("--soft"); g.fillText(s.of + (s.states.some(q => q.ok !== null) ? " · lag up to " + top : ""), 10, y + H / 2 + 8);
     s.states.forEach((q, n) => {
       const next = n + 1 < s.states.length ? s.states[n + 1].t : D.until, a = clip(X(q.t)), b = clip(X(next)); if (b <= a) return;
-      g.fillStyle = q.ok ? css("--good") : css("--bad"); g.globalAlpha = q.ok ? .28 : .85; g.fillRect(a, y + 4, Math.max(b - a, q.ok ? 0 : 2), H - 8); g.globalAlpha = 1;
+      const bad = q.ok === false; g.fillStyle = css(bad ? "--bad" : q.ok ? "--good" : "--soft"); g.globalAlpha = bad ? .85 : .28; g.fillRect(a, y + 4, Math.max(b - a, bad ? 2 : 0), H - 8); g.globalAlpha = 1;
       g.fillStyle = css("--ink"); const height = (H - 12) * q.lag / top; g.fillRect(a, y + H - 4 - height, Math.max(b - a, 1), 1.5);
     });
   });
@@ -135,6 +136,7 @@ function select(e, move) {
   draw();
 }
 function fence(a, b) { const size = Math.min(1, Math.max(1e-9, b - a)); a = Math.max(0, Math.min(a, 1 - size)); return [a, a + size]; }
+function pan(f) { const d = (view[1] - view[0]) * f; view = fence(view[0] + d, view[1] + d); draw(); }
 function zoom(f, at = .5) { const c = view[0] + (view[1] - view[0]) * at, s = (view[1] - view[0]) * f; view = fence(c - s * at, c + s * (1 - at)); draw(); }
 function filter() {
   const q = $("filter").value.trim().toLowerCase(); const wanted = Number(q.replace(/[#e,]/g, ""));
@@ -156,7 +158,7 @@ $("stage").onclick = ev => {
   if (ev.clientX - box.left < GUTTER && lane && sizes.get(lane.group) > FEW) { if (!folded.delete(lane.group)) folded.add(lane.group); filter(); return; }
   const e = at(ev); if (e) { location.hash = "e" + e.e; select(e, false); } else { selected = null; panel(null); draw(); } };
 $("stage").addEventListener("wheel", ev => { if (ev.ctrlKey || ev.shiftKey) { ev.preventDefault(); zoom(ev.deltaY > 0 ? 1.25 : .8, Math.max(0, Math.min(1, (ev.offsetX - GUTTER) / inner()))); } }, {passive: false});
-window.onkeydown = ev => { if (ev.target.tagName === "INPUT") return; if (ev.key === "j") $("jump").click(); if (ev.key === "+") zoom(.7); if (ev.key === "-") zoom(1.4); if (ev.key === "Escape") { selected = null; panel(null); draw(); } };
+window.onkeydown = ev => { if (ev.target.tagName === "INPUT") return; if (ev.key === "j") $("jump").click(); if (ev.key === "+") zoom(.7); if (ev.key === "-") zoom(1.4); if (ev.key === "ArrowLeft" || ev.key === "ArrowRight") pan(ev.key === "ArrowLeft" ? -.2 : .2); if (ev.key === "Escape") { selected = null; panel(null); draw(); } };
 $("jump").onclick = () => { const v = D.violations.find(v => v.event && byEvent.has(v.event)); if (v) { location.hash = "e" + v.event; select(byEvent.get(v.event), true); } };
 $("in").onclick = () => zoom(.6); $("out").onclick = () => zoom(1.6); $("fit").onclick = () => { view = [0, 1]; draw(); };
 $("filter").oninput = filter; $("field").onscroll = draw; window.onresize = draw; window.onhashchange = fromHash;

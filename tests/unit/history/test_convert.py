@@ -103,6 +103,20 @@ def test_a_history_by_hand_needs_no_keyspace_and_writes_numbers_as_text(
     assert run(["audit", str(target), "--expect", "strong"]) == code
 
 
+def test_a_history_without_keyspaces_is_defined_by_sql_without_keyspaces(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was refused: `orders` has no keyspace, which nothing there has."""
+    mine, views, target = tmp_path / "mine.ndjson", tmp_path / "views.sql", tmp_path / "run.ndjson"
+    mine.write_text(BY_HAND.strip() + "\n")
+    views.write_text(PRICES.replace("shop.", ""))
+    assert run(["convert", str(mine), "--define", str(views), "--to", str(target)]) == ExitCode.MET
+    assert run(["audit", str(target), "--expect", "strong"]) == ExitCode.MET
+    mine.write_text(BY_HAND.strip().replace('"orders"', '"shop.orders"') + "\n")
+    assert run(["convert", str(mine), "--define", str(views)]) == ExitCode.USAGE
+    assert "keyspace" in capsys.readouterr().err
+
+
 def test_a_view_that_the_sql_does_not_declare_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

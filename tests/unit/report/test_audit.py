@@ -60,7 +60,7 @@ def test_a_violated_expectation_is_told_worst_first(bad_run: Path, capsys: Outpu
     text = capsys.readouterr().out
     assert "weak                     VIOLATED" in text
     assert "which is the view of no base state at all" in text
-    assert "1 torn windows" in text
+    assert "1 torn window," in text
     assert len(text.splitlines()) < 45
     assert text.rstrip().splitlines()[-1].lstrip().startswith("Details:")
 

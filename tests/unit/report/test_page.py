@@ -7,9 +7,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cvs.checker.classify import Judgement
+from cvs.history import events as ev
 from cvs.model.definitions import definition_to_json
 from cvs.report import page as pages
 from cvs.report.audit import audit, audit_events, judge_events
@@ -158,3 +160,18 @@ def many(number: int) -> list[object]:
         version = run.base(key, {"k": key, "x": 1, "y": index})
         run.write(key, {"k": key, "x": 1, "y": index}, [(key, version - 1, version)])
     return run.rest()
+
+
+def test_what_no_certificate_tells_is_not_drawn_as_torn() -> None:
+    """Without certificates every state was called torn, of views that are right too, and all of the base lag."""
+    bare = [
+        msgspec.structs.replace(event, absorbed=()) if isinstance(event, ev.TestAndSetCalled) else event
+        for event in good()
+    ]
+    right, open_end = judge_events(bare), judge_events(bare, budget=1)
+    for found, ok in ((right, True), (open_end, None)):
+        document = summarize(found, [], {})
+        (strip,) = page_data(found, document)["strips"]
+        assert {state["ok"] for state in strip["states"]} == {ok}
+        assert max(state["lag"] for state in strip["states"]) <= 1
+        assert not document["torn_windows"]
