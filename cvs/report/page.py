@@ -241,5 +241,5 @@ def _strip(judged: Judged, run: Run) -> Document:
         states.append({"t": start, "ok": ok, "lag": max(0, known - held), "e": state.event})
     name = judged.subject.granularity
     of = "whole view" if name == "view" else name
-    of += "" if cuts else " · its base states are not known"
+    of += "" if cuts else " · not decided"
     return {"title": judged.subject.view, "of": of, "states": states}

@@ -101,7 +101,7 @@ def test_a_terminal_without_unicode_is_served(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )
     assert done.returncode == ExitCode.MET, done.stderr
-    assert "1 processes ? " in done.stdout
+    assert "1 process ? " in done.stdout
 
 
 @pytest.mark.parametrize(
