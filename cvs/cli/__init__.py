@@ -15,7 +15,7 @@ from cvs.cli.output import print_error
 from cvs.errors import EXIT_CODE_MEANINGS, CvsError, ExitCode, MissingEnvironmentError, SpecificationError
 from cvs.version import VERSION
 
-NOT_COMMANDS = {"answers", "output", "options", "waiting"}
+NOT_COMMANDS = {"answers", "output", "options", "recorded", "waiting"}
 
 EXIT_CODE_HELP = "\b\nExit codes:\n" + "\n".join(
     f"  {code.value:>2}  {meaning}" for code, meaning in EXIT_CODE_MEANINGS.items()

@@ -12,7 +12,7 @@ from cvs.errors import ExitCode, HistoryError, SpecificationError
 from cvs.report.audit import BUDGET, audit, require_levels
 from cvs.report.load import ready_for_pieces
 from cvs.report.summary import Document, difference, summarize
-from cvs.report.text import screen
+from cvs.report.text import many, screen
 from cvs.stream.recording import LAST, is_recording
 
 
@@ -129,7 +129,8 @@ def _recording(
 ) -> Document:
     """Judge what a sidecar recorded, by the base time-line that it absorbed: it knows no other."""
     # because a history of files needs no cluster, whose parts take as long to load as all others
-    from cvs.sidecar.recordings import judged_recording, note_levels
+    from cvs.cli.recorded import judged
+    from cvs.sidecar.recordings import note_levels
 
     if engine == "spark" or options["reference"] not in ("writers", "absorbed"):
         raise SpecificationError(
@@ -138,8 +139,8 @@ def _recording(
         )
     settings = read_settings(settings_file)
     with talk().status("reading the recording and what DELTA holds"):
-        document, judgement, found = judged_recording(settings, runs, last=last, **options)
-    earlier = f"; {found.left_out} recorded epochs before are not judged" if found.left_out else ""
+        document, judgement, found = judged(settings, runs, last=last, **options)
+    earlier = f"; {many(found.left_out, 'recorded epoch')} before, not judged" if found.left_out else ""
     still = f"; paused or broken, not judged: {', '.join(found.unshown)}" if found.unshown else ""
     talk().print(f"epochs {found.first} to {found.last}{earlier}{still}")
     levels = {view: judgement.level("record", view) for view in judgement.run.views}

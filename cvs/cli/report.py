@@ -48,10 +48,10 @@ def command(
     """Judge and write the page."""
     judgement: Judgement | Registers
     if is_recording(runs):
-        from cvs.sidecar.recordings import judged_recording  # as in `audit`
+        from cvs.cli.recorded import judged  # as in `audit`
 
         settings = read_settings(settings_file)
-        document, judgement, _ = judged_recording(settings, runs, last=LAST, budget=budget, picture=True)
+        document, judgement, _ = judged(settings, runs, last=LAST, budget=budget, picture=True)
     else:
         document, judgement = audit(runs, reference=reference, budget=budget, picture=True)
     target = output or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"

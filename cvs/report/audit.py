@@ -14,6 +14,7 @@ from cvs.checker.meaning import DefinitionMeaning, Meaning
 from cvs.checker.reference import REFERENCES
 from cvs.checker.replay import Run, ViewRun, replay
 from cvs.checker.search import linearizable
+from cvs.checker.unheld import HeldMeaning, has_long_rows, shown_anyway
 from cvs.checker.verdict import QUESTIONS, Finding, Verdict
 from cvs.errors import AssumptionError, HistoryError, SpecificationError
 from cvs.history.checkpoint import window as window_of
@@ -94,15 +95,19 @@ def audit_events(
     window: tuple[float | None, float | None] = (None, None),
     picture: bool = False,
 ) -> tuple[Document, Judgement]:
-    """Judge events that somebody put together, such as a pipeline's recording; `picture` as in `audit`."""
+    """Judge events that somebody put together, such as a pipeline's recording; `picture` as in `audit`.
+
+    Such a view shows nothing under keys that its table cannot hold: these are in quarantine.
+    """
     require_levels(expected or {})
     with _no_collection():
         kept = events if window == (None, None) else _within(events, window)
-        judgement = None if views is not None else events_in_bulk(kept, reference, budget)
+        longest = has_long_rows(kept)
+        judgement = None if views is not None or longest else events_in_bulk(kept, reference, budget)
         if picture and judgement is not None:
             judgement.run = _in_hand(kept, reference)
         if judgement is None:
-            judgement = judge_events(kept, views=views, reference=reference, budget=budget)
+            judgement = judge_events(kept, views=views, reference=reference, budget=budget, held=longest)
     return summarize(judgement, files, expected or {}), judgement
 
 
@@ -234,6 +239,15 @@ def meanings_of(tables: dict[str, BaseTable]) -> Meanings:
     return meaning
 
 
+def _held_of(tables: dict[str, BaseTable], events: list[Any]) -> Meanings:
+    def meaning(view: ViewRun) -> Meaning | None:
+        if view.definition is None or "relation" not in view.definition:
+            return None
+        return HeldMeaning(view_from_json(view.definition), tables, shown=shown_anyway(events, view.name))
+
+    return meaning
+
+
 def judge_events(
     events: list[Any],
     *,
@@ -241,8 +255,9 @@ def judge_events(
     reference: str = "writers",
     budget: int = BUDGET,
     partial: Iterable[str] = (),
+    held: bool = False,
 ) -> Judgement:
-    """Judge events by the definitions that they carry themselves."""
+    """Judge events by the definitions that they carry themselves; `held`: as far as tables can hold the views."""
     started = [event for event in events if isinstance(event, RunStarted)]
     tables = {t.name: t for event in started for t in map(table_from_json, event.tables)}
     run = replay(events)
@@ -259,7 +274,8 @@ def judge_events(
             next_step="record what managers were handed, or ask for another reference",
         )
     run = REFERENCES[reference](run)
-    return judge(run, meanings_of(tables), budget=budget, views=views, reference=reference, partial=partial)
+    meanings = _held_of(tables, events) if held else meanings_of(tables)
+    return judge(run, meanings, budget=budget, views=views, reference=reference, partial=partial)
 
 
 def _was_shown(view: ViewRun) -> bool:

@@ -17,6 +17,8 @@ _BECAUSE = {
     "count": "{changes} base updates change what it shows in whatever order, and it changed {shown} times",
     "held": "by its own certificates it held contributions of different versions of one base record there",
 }
+KEY_MOST = 120
+"""Characters of a part of a key, or of its name in quarantine, that are written out for people."""
 
 
 def explain(finding: Finding, judged: Judged | None) -> str:
@@ -47,8 +49,13 @@ def name_of(finding: Finding) -> str:
 
 
 def shown_key(key: tuple[Any, ...]) -> str:
-    """Write a view key."""
-    return ", ".join(map(shown_scalar, key)) if key else "()"
+    """Write a view key; long parts are cut, and say how long they are."""
+    return ", ".join(cut(shown_scalar(part)) for part in key) if key else "()"
+
+
+def cut(text: str, most: int = KEY_MOST) -> str:
+    """Cut a text that is too long for a line."""
+    return text if len(text) <= most else f"{text[: most // 2]}… ({len(text):,} characters)"
 
 
 def shown_scalar(value: Any) -> str:

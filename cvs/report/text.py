@@ -3,7 +3,7 @@
 from typing import Any
 
 from cvs.errors import SpecificationError
-from cvs.report.explain import shown_key
+from cvs.report.explain import cut, shown_key
 
 Document = dict[str, Any]
 TITLES = {"record": "by view record", "view": "by whole view", "snapshots": "by snapshot"}
@@ -76,13 +76,13 @@ def _excluded(entries: list[Document]) -> list[str]:
     """Name what is in quarantine: it is in no view, and no view was judged by it."""
     if not entries:
         return []
-    told = [f"    {it['source']}  {it['key']}: {it['reason']}" for it in entries[:EXCLUDED_TOLD]]
+    told = [f"    {it['source']}  {cut(it['key'])}: {it['reason']}" for it in entries[:EXCLUDED_TOLD]]
     more = (
         [f"    and {len(entries) - EXCLUDED_TOLD:,} more: cvs quarantine"]
         if len(entries) > EXCLUDED_TOLD
         else []
     )
-    return [f"  Not judged, because in quarantine: {len(entries):,} rows", *told, *more, ""]
+    return [f"  Not judged, because in quarantine: {many(len(entries), 'row')}", *told, *more, ""]
 
 
 def _granularity(granularity: Document) -> list[str]:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from cvs.checker.classify import Judgement, judge
+from cvs.checker.judge import torn_windows
 from cvs.checker.meaning import DefinitionMeaning
 from cvs.checker.reference import REFERENCES, absorbed_order
 from cvs.checker.replay import replay
@@ -395,3 +396,14 @@ def test_a_budget_that_did_not_do_is_told_with_the_option_that_raises_it() -> No
     found = judged(events, budget=1)
     reasons = {f.reason for f in found.findings if f.verdict is Verdict.UNDECIDED}
     assert "not decided in 1 steps; cvs audit --budget 10 allows ten times as many" in reasons
+
+
+def test_a_window_that_lasted_no_time_is_not_torn() -> None:
+    """A pipeline's recording gives all writes of an epoch one moment: "11 torn windows, the longest 0.000 ms"."""
+    found = judged(torn_group_move())
+    (whole,) = (j for j in found.judged if j.subject.granularity == "view")
+    explained = [True, True, False, True]
+    assert [window[:2] for window in torn_windows(whole.subject, explained, 1_000)] == [(2, 2)]
+    whole.subject.states[3].returned = whole.subject.states[2].returned
+    assert not torn_windows(whole.subject, explained, 1_000)
+    assert torn_windows(whole.subject, [True, True, True, False], 1_000)  # and so it ended

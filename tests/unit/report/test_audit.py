@@ -3,19 +3,27 @@
 import gzip
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 import zstandard
 
+from cvs.checker.classify import nothing_shown
+from cvs.checker.verdict import Verdict
 from cvs.cli import run
 from cvs.errors import ExitCode
 from cvs.history import events as ev
 from cvs.model.definitions import definition_to_json
-from cvs.model.views import BaseTable
+from cvs.model.expressions import Column
+from cvs.model.views import BaseTable, Join, Named, Project, ViewDefinition
+from cvs.report.audit import audit_events, judge_events
+from cvs.report.summary import summarize
+from cvs.report.text import screen
+from cvs.stream.recorded import Recorded
 from tests.agree.problems import Recorder
-from tests.stories.views import VIEWS
+from tests.stories.views import VIEWS, R, S
 from tests.unit.report.sample import good, lines, violated
 
 Output = pytest.CaptureFixture[str]
@@ -295,3 +303,68 @@ def test_the_order_absorbed_is_not_made_up(good_run: Path, capsys: Output) -> No
     """Where nothing says what was handed to managers, every update was taken for one that nobody absorbed."""
     assert run(["audit", str(good_run), "--reference", "absorbed"]) == ExitCode.BAD_INPUT
     assert "no update_received" in capsys.readouterr().err
+
+
+BY_TEXT = ViewDefinition(
+    name="v",
+    relation=Project(
+        source=Join(kind="inner", left=R, right=S, on=((Column("r.y"), Column("s.k")),)),
+        columns=(Named(name="x", expression=Column("r.x")), Named(name="z", expression=Column("s.z"))),
+    ),
+    key=("x",),
+)
+
+
+@pytest.mark.parametrize("name", ["sum", "min", "join"])
+def test_what_no_table_can_hold_is_not_missing_from_a_recorded_view(name: str) -> None:
+    """It is in quarantine: it was called not converged, and its whole key was printed again and again."""
+    run, long = Recorder(), "x" * 70_000
+    run.named("long", definition_to_json(BY_TEXT if name == "join" else VIEWS[name]))
+    run.base("one", {"k": 1, "z": 1}, table="s")
+    run.base("k1", {"x": "a", "y": 1})
+    run.write("a", {"x": "a", "z" if name == "join" else name: 1}, [("k1", 0, 1)])
+    run.base("k2", {"x": long, "y": 1})
+    run.write(long, None, [("k2", 0, 1)])  # as a pipeline records it
+    events = run.rest()
+    document, found = audit_events(events, files=[], reference="writers")
+    assert found.level("record").proved == "complete"
+    assert found.level("view").proved == "complete"
+    elsewhere = judge_events(events)
+    assert elsewhere.level("record").not_refuted == "not converged"
+    told = screen(summarize(elsewhere, [], {}), paths="run")
+    assert "(70,002 characters)" in told
+    assert len(told) < 5_000
+    assert document["exit_code"] == ExitCode.MET
+    (bad,) = (f for f in elsewhere.of("converged", "record") if f.verdict is Verdict.VIOLATED)
+    assert bad.key == (long,)
+
+
+def test_a_long_key_that_was_shown_is_judged() -> None:
+    run, long = Recorder(), "x" * 70_000
+    run.named("long", definition_to_json(VIEWS["sum"]))
+    run.base("k1", {"x": long, "y": 1})
+    run.write(long, {"x": long, "sum": 2}, [("k1", 0, 1)])
+    _, found = audit_events(run.rest(), files=[], reference="writers")
+    assert found.level("record").not_refuted == "not converged"
+
+
+def test_a_recording_of_views_built_since_says_so(
+    tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said that no read is recorded, of folders full of the records of views that are served no more."""
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    (runs / "epochs-1.log").touch()
+    monkeypatch.setattr("cvs.cli.recorded.epochs", lambda _: [SimpleNamespace(incarnation=1)])
+
+    def refuse(*_: object, **__: object) -> None:
+        raise nothing_shown()
+
+    monkeypatch.setattr("cvs.cli.recorded.judged_recording", refuse)
+    found = Recorded(events=[], incarnation=2, first=1, last=4, left_out=0)
+    monkeypatch.setattr("cvs.cli.recorded.history_of_recording", lambda *_, **__: found)
+    for command in ("audit", "report"):
+        assert run([command, str(runs)]) == ExitCode.BAD_INPUT
+        told = capsys.readouterr().err
+        assert "since incarnation 2 of the views was built; what is recorded of incarnation 1" in told
+        assert str(runs) in told

@@ -1,0 +1,82 @@
+"""View records that no table of Cassandra can hold: their key is too long. A pipeline keeps them in quarantine.
+
+They contribute nothing to the view, so a recording is judged without them; one that was shown all the same is judged
+like any other.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cvs.checker.meaning import Base, DefinitionMeaning
+from cvs.checker.provenance import Near, Reach, Versioned
+from cvs.checker.replay import BaseRecord, Key
+from cvs.history import events as ev
+from cvs.model.identity import key_identity
+
+MOST = 65_000
+"""Bytes of a key; Cassandra's limit is 65,535 with what separates its parts."""
+
+
+def too_long(values: Iterable[Any]) -> bool:
+    """Say whether the texts and blobs of a key are more than a table holds."""
+    return (
+        sum(len(v.encode()) if isinstance(v, str) else len(v) for v in values if isinstance(v, str | bytes))
+        > MOST
+    )
+
+
+def has_long_rows(events: Iterable[Any]) -> bool:
+    """Say whether a base row could give a key that is too long."""
+    for event in events:
+        if isinstance(event, ev.BaseUpdateCalled) and event.row is not None and too_long(event.row.values()):
+            return True
+        if isinstance(event, ev.Checkpoint) and any(
+            row is not None and too_long(row.values()) for *_, row in event.base
+        ):
+            return True
+    return False
+
+
+def shown_anyway(events: Iterable[Any], view: str) -> frozenset[Key]:
+    """Return the keys that are too long and were given a row all the same."""
+    return frozenset(
+        key_identity(event.view_key)
+        for event in events
+        if isinstance(event, ev.TestAndSetCalled)
+        and event.view == view
+        and event.row is not None
+        and too_long(event.view_key)
+    )
+
+
+@dataclass(slots=True)
+class HeldMeaning(DefinitionMeaning):
+    """What a view means as far as its table can hold it."""
+
+    shown: Collection[Key] = frozenset()
+
+    def holds(self, key: Key) -> bool:
+        """Say whether a record can be there."""
+        return key in self.shown or not too_long(key)
+
+    def view(self, base: Base) -> Mapping[Key, Any]:
+        """Leave out what cannot be there."""
+        return {key: row for key, row in DefinitionMeaning.view(self, base).items() if self.holds(key)}
+
+    def contribution(self, record: BaseRecord, row: Any) -> Mapping[Key, Any]:
+        """Leave out what cannot be there."""
+        told = DefinitionMeaning.contribution(self, record, row)
+        return {key: rows for key, rows in told.items() if self.holds(key)}
+
+    def near(self, versions: Iterable[tuple[Versioned, Any]]) -> dict[Key, Near] | None:
+        """Leave out what cannot be there."""
+        found = DefinitionMeaning.near(self, versions)
+        return None if found is None else {key: near for key, near in found.items() if self.holds(key)}
+
+    def reach(self, timelines: Mapping[BaseRecord, Sequence[Any]]) -> Reach | None:
+        """Leave out what cannot be there."""
+        found = DefinitionMeaning.reach(self, timelines)
+        if found is None:
+            return None
+        return replace(found, near={key: near for key, near in found.near.items() if self.holds(key)})
