@@ -64,7 +64,9 @@ def judge_subject(
     if lineage.certified or lineage.false_lines:
         findings.append(case.certificates())
     judged = Judged(subject=subject, lattice=lattice, problem=problem, lineage=lineage, findings=findings)
-    judged.torn = torn_windows(subject, case.explained, run.last_time) if lineage.certified else []
+    judged.torn = (
+        torn_windows(subject, case.explained, run.first_time, run.last_time) if lineage.certified else []
+    )
     findings.append(case.staleness(own["strong"]))
     return judged
 
@@ -348,7 +350,7 @@ def _rising(cuts: tuple[Cut, ...]) -> bool:
     return all(below(a, b) for a, b in pairwise(cuts))
 
 
-def torn_windows(subject: Subject, explained: list[bool], end: int) -> list[tuple[int, int, int]]:
+def torn_windows(subject: Subject, explained: list[bool], first: int, end: int) -> list[tuple[int, int, int]]:
     """List the windows in which the certificates name no base state for what the whole view showed."""
     windows: list[tuple[int, int, int]] = []
     start: int | None = None
@@ -357,7 +359,8 @@ def torn_windows(subject: Subject, explained: list[bool], end: int) -> list[tupl
             start = position
         if fits and start is not None:
             last = min(position, len(explained) - 1)
-            length = min(subject.states[last].returned, end) - min(subject.states[start].returned, end)
+            since, until = (min(max(subject.states[at].returned, first), end) for at in (start, last))
+            length = until - since
             if length > 0 or position == len(explained):  # what lasted no time nobody saw
                 windows.append((start, position - 1, max(length, 0)))
             start = None

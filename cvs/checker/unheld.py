@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec.structs import replace as replace_fields
+
 from cvs.checker.meaning import Base, DefinitionMeaning
 from cvs.checker.provenance import Near, Reach, Versioned
 from cvs.checker.replay import BaseRecord, Key
@@ -36,6 +38,16 @@ def has_long_rows(events: Iterable[Any]) -> bool:
         ):
             return True
     return False
+
+
+def without_them(events: Iterable[Any]) -> list[Any]:
+    """Leave such records out of checkpoints, which are computed from the base: nobody saw them there."""
+    return [
+        replace_fields(event, views=tuple(each for each in event.views if not too_long(each[1])))
+        if isinstance(event, ev.Checkpoint)
+        else event
+        for event in events
+    ]
 
 
 def shown_anyway(events: Iterable[Any], view: str) -> frozenset[Key]:

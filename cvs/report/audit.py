@@ -14,7 +14,7 @@ from cvs.checker.meaning import DefinitionMeaning, Meaning
 from cvs.checker.reference import REFERENCES
 from cvs.checker.replay import Run, ViewRun, replay
 from cvs.checker.search import linearizable
-from cvs.checker.unheld import HeldMeaning, has_long_rows, shown_anyway
+from cvs.checker.unheld import HeldMeaning, has_long_rows, shown_anyway, without_them
 from cvs.checker.verdict import QUESTIONS, Finding, Verdict
 from cvs.errors import AssumptionError, HistoryError, SpecificationError
 from cvs.history.checkpoint import window as window_of
@@ -103,6 +103,7 @@ def audit_events(
     with _no_collection():
         kept = events if window == (None, None) else _within(events, window)
         longest = has_long_rows(kept)
+        kept = without_them(kept) if longest else kept
         judgement = None if views is not None or longest else events_in_bulk(kept, reference, budget)
         if picture and judgement is not None:
             judgement.run = _in_hand(kept, reference)

@@ -403,7 +403,9 @@ def test_a_window_that_lasted_no_time_is_not_torn() -> None:
     found = judged(torn_group_move())
     (whole,) = (j for j in found.judged if j.subject.granularity == "view")
     explained = [True, True, False, True]
-    assert [window[:2] for window in torn_windows(whole.subject, explained, 1_000)] == [(2, 2)]
+    assert [window[:2] for window in torn_windows(whole.subject, explained, 0, 1_000)] == [(2, 2)]
     whole.subject.states[3].returned = whole.subject.states[2].returned
-    assert not torn_windows(whole.subject, explained, 1_000)
-    assert torn_windows(whole.subject, [True, True, True, False], 1_000)  # and so it ended
+    assert not torn_windows(whole.subject, explained, 0, 1_000)
+    assert torn_windows(whole.subject, [True, True, True, False], 0, 1_000)  # and so it ended
+    ((_, _, length),) = torn_windows(whole.subject, [False, True, True, True], 0, 1_000)
+    assert length < 1_000  # what stood at the start stood there since the start, not for ever

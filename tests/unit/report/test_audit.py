@@ -339,6 +339,24 @@ def test_what_no_table_can_hold_is_not_missing_from_a_recorded_view(name: str) -
     assert bad.key == (long,)
 
 
+def test_a_recording_that_begins_later_shows_no_long_key_either() -> None:
+    """Its checkpoint is computed, with what no table holds: the view was said to have shown that."""
+    run, long = Recorder(), "x" * 70_000
+    run.named("long", definition_to_json(VIEWS["sum"]))
+    row = {"x": long, "y": 1}
+    start = ev.Checkpoint(
+        process="w",
+        time=0,
+        base=(("r", ("k1",), 1, row),),
+        views=(("v", (long,), (0, 1, 0, True), {"x": long, "sum": 1}),),
+    )
+    version = run.base("k2", {"x": "a", "y": 3})
+    run.write("a", {"x": "a", "sum": 3}, [("k2", version - 1, version)])
+    header, *events = run.rest()
+    _, found = audit_events([header, start, *events], files=[], reference="writers")
+    assert found.level("record").proved == found.level("view").proved == "complete"
+
+
 def test_a_long_key_that_was_shown_is_judged() -> None:
     run, long = Recorder(), "x" * 70_000
     run.named("long", definition_to_json(VIEWS["sum"]))
