@@ -182,6 +182,7 @@ def _events_of_parquet(data: bytes, file: Path) -> Iterable[Any]:
 
     try:
         opened = pq.ParquetFile(io.BytesIO(data))
+        parquet.require_schema(opened.schema_arrow, str(file))
         for batch in opened.iter_batches(batch_size=parquet.BATCH):
             yield from parquet.events_of(batch)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as damage:

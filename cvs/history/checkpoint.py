@@ -78,7 +78,7 @@ def _why_not(events: Iterable[ev.AnyEvent]) -> str:
 def _cut(events: Sequence[ev.AnyEvent], point: int) -> list[ev.AnyEvent]:
     before, at, after = events[:point], events[point], events[point + 1 :]
     headers = [event for event in before if isinstance(event, ev.RunStarted)]
-    return [*headers, checkpoint_of(before, process=at.process, time=at.time), *after]
+    return [*headers, checkpoint_of(before, process=at.process, time=at.time), at, *after]  # it is at rest
 
 
 def checkpoint_of(events: Iterable[ev.AnyEvent], *, process: str, time: int) -> ev.Checkpoint:

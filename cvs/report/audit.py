@@ -71,13 +71,15 @@ def audit(
                     )
                 return _foreign(run, run.foreign, budget)
             events = run.events if window == (None, None) else _within(run.events, window)
-            if views is None and not partial and (not picture or len(events) > LARGE):
+            held = reference == "absorbed" and has_long_rows(events)  # it was a recording, as it seems
+            events = without_them(events) if held else events
+            if views is None and not partial and not held and (not picture or len(events) > LARGE):
                 judgement = events_in_bulk(events, reference, budget)
                 if picture and judgement is not None:
                     judgement.run = _in_hand(events, reference)
             if judgement is None:
                 judgement = judge_events(
-                    events, views=views, reference=reference, budget=budget, partial=partial
+                    events, views=views, reference=reference, budget=budget, partial=partial, held=held
                 )
         judgement.run.name = judgement.run.name or Path(sources[0].file).stem
         files = [source.described for source in sources]

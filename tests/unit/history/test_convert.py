@@ -4,6 +4,8 @@ import itertools
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from cvs.cli import run
@@ -205,3 +207,18 @@ def test_a_check_lists_all_of_many_mistakes_a_line_each(
     assert [line.split(":")[1] for line in said[1:501]] == [str(n) for n in range(good + 1, good + 501)]
     assert run(["audit", str(file)]) == ExitCode.BAD_INPUT
     assert "and 480 more; `cvs convert` lists them" in capsys.readouterr().err
+
+
+def test_a_rolled_history_is_still_at_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The rest went with what came before it: a history rolled at its end "did not say that it came to rest"."""
+    mine, views, target = tmp_path / "mine.ndjson", tmp_path / "views.sql", tmp_path / "run.ndjson"
+    mine.write_text(BY_HAND.strip() + "\n")
+    views.write_text(PRICES)
+    arguments = ["convert", str(mine), "--define", str(views), "--roll", "--to", str(target)]
+    assert run(arguments) == ExitCode.MET
+    assert run(["audit", str(target), "--expect", "converged"]) == ExitCode.MET
+    assert run(["convert", str(target), "--roll"]) == ExitCode.MET
+    foreign = tmp_path / "other.parquet"
+    pq.write_table(pa.table({"a": [1]}), foreign)
+    assert run(["convert", str(foreign)]) == ExitCode.BAD_INPUT
+    assert f"where: {foreign}" in capsys.readouterr().err

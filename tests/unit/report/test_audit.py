@@ -18,7 +18,7 @@ from cvs.history import events as ev
 from cvs.model.definitions import definition_to_json
 from cvs.model.expressions import Column
 from cvs.model.views import BaseTable, Join, Named, Project, ViewDefinition
-from cvs.report.audit import audit_events, judge_events
+from cvs.report.audit import audit, audit_events, judge_events
 from cvs.report.summary import summarize
 from cvs.report.text import screen
 from cvs.stream.recorded import Recorded
@@ -316,7 +316,7 @@ BY_TEXT = ViewDefinition(
 
 
 @pytest.mark.parametrize("name", ["sum", "min", "join"])
-def test_what_no_table_can_hold_is_not_missing_from_a_recorded_view(name: str) -> None:
+def test_what_no_table_can_hold_is_not_missing_from_a_recorded_view(name: str, tmp_path: Path) -> None:
     """It is in quarantine: it was called not converged, and its whole key was printed again and again."""
     run, long = Recorder(), "x" * 70_000
     run.named("long", definition_to_json(BY_TEXT if name == "join" else VIEWS[name]))
@@ -329,6 +329,9 @@ def test_what_no_table_can_hold_is_not_missing_from_a_recorded_view(name: str) -
     document, found = audit_events(events, files=[], reference="writers")
     assert found.level("record").proved == "complete"
     assert found.level("view").proved == "complete"
+    path = tmp_path / "run.ndjson"
+    path.write_bytes(lines(_received(events)))
+    assert audit([path], reference="absorbed")[1].level("view").proved == "complete"
     elsewhere = judge_events(events)
     assert elsewhere.level("record").not_refuted == "not converged"
     told = screen(summarize(elsewhere, [], {}), paths="run")
@@ -337,6 +340,20 @@ def test_what_no_table_can_hold_is_not_missing_from_a_recorded_view(name: str) -
     assert document["exit_code"] == ExitCode.MET
     (bad,) = (f for f in elsewhere.of("converged", "record") if f.verdict is Verdict.VIOLATED)
     assert bad.key == (long,)
+
+
+def _received(events: list[Any]) -> list[Any]:
+    """Say of each base update that a manager was handed it, as a converted recording does."""
+    found: list[Any] = []
+    for event in events:
+        found.append(event)
+        if isinstance(event, ev.BaseUpdateCalled):
+            told = ev.UpdateReceived(
+                process=event.process, time=event.time, stream="s", entry=len(found), table=event.table, key=event.key,
+                version=event.version, attempt=1,
+            )  # fmt: skip
+            found.append(told)
+    return found
 
 
 def test_a_recording_that_begins_later_shows_no_long_key_either() -> None:
