@@ -7,6 +7,7 @@ from cvs.report.explain import cut, shown_key
 
 Document = dict[str, Any]
 TITLES = {"record": "by view record", "view": "by whole view", "snapshots": "by snapshot"}
+OPTIONS = {"record": "--expect", "view": "--expect-view", "snapshots": "--expect-snapshots"}
 EXCLUDED_TOLD = 5
 _MARKS = {"holds": "holds", "violated": "VIOLATED", "undecided": "undecided"}
 
@@ -36,6 +37,7 @@ def screen(document: Document, *, paths: str, finding: str | None = None) -> str
         f"level: {levels or 'nothing to judge'}" + (f"   (expected: {expected})" if expected else ""),
         "",
     ]
+    lines += _unasked(document)
     if finding is not None:
         _require(document, finding)
     news = _news(document, finding)
@@ -55,6 +57,23 @@ def screen(document: Document, *, paths: str, finding: str | None = None) -> str
 def many(number: int, what: str, more: str = "s") -> str:
     """Write a number of things."""
     return f"{number:,} {what}{more if number != 1 else ''}"
+
+
+def _unasked(document: Document) -> list[str]:
+    """Say that nothing is recorded of what a level was expected of, and which expectations something tells of."""
+    told = {
+        g["granularity"]
+        for g in document["granularities"]
+        if any(found["property"] == "converged" for found in g["properties"])
+    }
+    ask = " or ".join(OPTIONS[g] for g in OPTIONS if g in told)
+    lines = [
+        f"  Nothing recorded tells of a level {TITLES[g]}: {OPTIONS[g]} is undecided."
+        + (f" Ask {ask}." if ask else "")
+        for g in document["expected"]
+        if g not in told
+    ]
+    return [*lines, ""] if lines else []
 
 
 def _require(document: Document, finding: str) -> None:

@@ -403,3 +403,20 @@ def test_a_recording_of_views_built_since_says_so(
         told = capsys.readouterr().err
         assert "since incarnation 2 of the views was built; what is recorded of incarnation 1" in told
         assert str(runs) in told
+
+
+def test_an_expectation_of_what_is_not_recorded_is_told(tmp_path: Path, capsys: Output) -> None:
+    """Of reads of the whole view alone nothing is said by view record: it was undecided without a word."""
+    run_of = Recorder()
+    run_of.named("reads", definition_to_json(VIEWS["sum"]))
+    run_of.base("k1", {"x": "a", "y": 1})
+    *events, rest = run_of.rest()
+    called = ev.ViewReadCalled(process="m", time=rest.time + 1, operation=99, view="v", view_key=None)
+    seen = ((("a",), {"x": "a", "sum": 1}),)
+    returned = ev.ViewReadReturned(process="m", time=rest.time + 2, operation=99, rows=seen)
+    path = tmp_path / "run.ndjson"
+    path.write_bytes(lines([*events, rest, called, returned]))
+    assert run(["audit", str(path), "--expect", "strong"]) == ExitCode.UNDECIDED
+    assert "level by view record: --expect is undecided. Ask --expect-view." in capsys.readouterr().out
+    assert run(["audit", str(path), "--expect-view", "strong"]) == ExitCode.MET
+    assert "undecided. Ask" not in capsys.readouterr().out
