@@ -73,7 +73,7 @@ def audit(
             events = run.events if window == (None, None) else _within(run.events, window)
             held = reference == "absorbed" and has_long_rows(events)  # it was a recording, as it seems
             events = without_them(events) if held else events
-            if views is None and not partial and not held and (not picture or len(events) > LARGE):
+            if views is None and not partial and not held:
                 judgement = events_in_bulk(events, reference, budget)
                 if picture and judgement is not None:
                     judgement.run = _in_hand(events, reference)

@@ -110,6 +110,18 @@ def _panel(dom: str) -> str:
     return html.unescape(found[1])
 
 
+def test_a_run_of_middle_size_is_drawn_with_the_verdict_of_the_audit_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exact judge does not end within hours on views of whole tables, which columns judge."""
+    monkeypatch.setattr("cvs.report.audit.SMALL", 50)
+    monkeypatch.setattr("cvs.report.audit.judge_events", None)
+    path = tmp_path / "run.ndjson"
+    path.write_bytes(lines(many(100)))
+    monkeypatch.setattr("cvs.report.audit._more_can_be_said", lambda _: False)
+    assert page_data(audit([path], picture=True)[1], audit([path])[0])["omitted"].startswith("All 100 ")
+
+
 @pytest.mark.slow
 def test_in_a_real_browser_it_opens_jumps_and_filters(tmp_path: Path) -> None:
     found = judge_events(violated())
