@@ -40,6 +40,7 @@ class LogDecoder:
         self._wanted = wanted or (lambda definition: definition.capture)
         self._single: dict[bytes, TableDecoder | str] = {}  # table id -> decoder, or why it is left out
         self._all: dict[bytes, TableDecoder] = {}
+        self._gone: set[bytes] = set()  # ids of tables that were dropped since
         self._special: set[bytes] = set()  # ids of tables whose changes are for us: the schema, truncations
 
     def decode(self, data: bytes, start: int, end: int, *, segment: int, base: int) -> list[Change]:
@@ -92,14 +93,15 @@ class LogDecoder:
         """Decode a mutation of several tables, of a new one, or of one that means something to us."""
         count, at = vint(data, at)
         special: list[Change] = []
-        for _ in range(count):
+        seen, whole = 0, True
+        while at < stop:
+            seen += 1
             table_id = data[at : at + 16]
             decoder = self._decoder(table_id)
             if decoder is None:
-                if count > 1:  # its length is only known to whoever knows the table
-                    raise UndecodableError(f"table {UUID(bytes=table_id)} is unknown, others follow it")
                 self.skipped[UNKNOWN_TABLE] += 1
-                return
+                at, whole = self._beyond_unknown(data, at, stop), False
+                continue
             before = len(entry.changes)
             at = decoder.update(data, at + 16, entry)
             if table_id in self._special:
@@ -108,20 +110,37 @@ class LogDecoder:
                 del entry.changes[before:]
                 if count > 1 or table_id in self._special:
                     self.skipped[self._reason(decoder.definition)] += 1
-        if at != stop:
+        if at != stop or seen > count or (whole and seen < count):
             raise UndecodableError("the payload does not end where its decoding does")
         if special:
             self._notice(special, entry)
+
+    def _beyond_unknown(self, data: bytes, at: int, stop: int) -> int:
+        """Return where the next table that is known begins, or the end: updates carry no length.
+
+        All updates of a mutation repeat one partition key behind their table's id, which tells where they begin.
+        """
+        size, key = vint(data, at + 16)
+        frame = data[at + 16 : key + size]
+        place = data.find(frame, key + size + 16, stop)
+        while place >= 0:
+            if str(UUID(bytes=data[place - 16 : place])) in self.book.definitions:
+                return place - 16
+            place = data.find(frame, place + 1, stop)
+        return stop
 
     def _decoder(self, table_id: bytes) -> TableDecoder | None:
         """Return the decoder of a table, made now if it is the first time."""
         if table_id in self._all:
             return self._all[table_id]
         name = str(UUID(bytes=table_id))
-        if name not in self.book.definitions and self._reload:
+        if name not in self.book.definitions and self._reload and table_id not in self._gone:
             self._reload()  # what else it brings is noticed when the log comes to it
         definition = self.book.definitions.get(name)
         if definition is None:
+            self._gone.add(
+                table_id
+            )  # the node that logged it knew it, and knows it no more: ids do not come back
             self._single.pop(table_id, None)
             return None
         return self._prepare(table_id, definition)

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from cvs.capture.changes import Change
+from cvs.capture.log import LogDecoder
 from cvs.capture.segment import DamagedSegmentError, read_header, segment_id
 from cvs.errors import CvsError, HistoryError
 from tests.java.stock import words
@@ -97,3 +98,31 @@ def test_updates_of_unknown_tables_are_counted() -> None:
     changes = log.decode(data, found.size + 8, len(data) - 64, segment=SEGMENT, base=0)
     assert changes == []
     assert log.skipped == {"update of a table that no longer exists": len(PAYLOADS)}
+
+
+@pytest.mark.parametrize("places", ["gk", "kg", "gg", "gkg", "ggk", "kgk", "gkgk"])
+def test_what_is_said_of_other_tables_beside_one_that_is_gone_is_read(places: str) -> None:
+    """An entry of a batch over several tables, one of which was dropped before capture came to it (g; k: known)."""
+    for payload in PAYLOADS:
+        gone = [bytes([number]) * 16 + payload[17:] for number in range(1, 5)]
+        parts = [payload[1:] if place == "k" else gone.pop() for place in places]
+        asked: list[int] = []
+        log = decoder(reload=lambda asked=asked: asked.append(1) or [])
+        changes = read(log, [bytes([len(parts)]) + b"".join(parts)] * 3)
+        alone = read(decoder(), [payload] * places.count("k") * 3)
+        assert [(c.kind, c.key, c.cells) for c in changes] == [(c.kind, c.key, c.cells) for c in alone]
+        assert len(asked) <= places.count("g"), "the node is asked once for each"
+
+
+def test_an_entry_of_fewer_tables_than_it_says_is_damaged() -> None:
+    with pytest.raises(DamagedSegmentError):
+        read(decoder(), [b"\x02" + PAYLOADS[0][1:]])
+    with pytest.raises(DamagedSegmentError):
+        read(decoder(), [b"\x02" + PAYLOADS[0][1:] * 3])
+
+
+def read(log: LogDecoder, payloads: list[bytes]) -> list[Change]:
+    data = segment([payloads])
+    found = read_header(data, SEGMENT)
+    assert found
+    return log.decode(data, found.size + 8, len(data) - 64, segment=SEGMENT, base=0)
