@@ -6,7 +6,7 @@ them in log order: the definitions are always those of the position being decode
 tables stay known by id: writes that were under way when the table went may still follow.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -78,11 +78,16 @@ class SchemaBook:
         self.definitions: dict[str, TableDefinition] = {}
         self.dropped: set[str] = set()
 
-    def load(self, tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[TableDefinition]:
+    def load(self, tables: Mapping[str, Collection[Mapping[str, Any]]]) -> list[TableDefinition]:
         """Take the rows of `system_schema` as a node shows them; the log's changes override them.
 
-        Returns the definitions that changed.
+        Returns the definitions that changed. Columns that the node does not show of a table it shows are gone: what
+        deleted them may have stood in a segment that vanished unread, also as those of an older table of that name.
         """
+        shown = {(row["keyspace_name"], row["table_name"]) for row in tables["tables"]}
+        left = {tuple(row[name] for name in KEYS["columns"]) for row in tables["columns"]}
+        for key in [it for it in self._rows["columns"] if it[:2] in shown and it not in left]:
+            del self._rows["columns"][key]
         for table, names in KEYS.items():
             for row in tables[table]:
                 stored = self._rows[table].setdefault(tuple(row[name] for name in names), _Stored())
