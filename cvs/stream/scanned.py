@@ -21,6 +21,7 @@ from cvs.capture.changes import (
     TableDefinition,
     join_key,
 )
+from cvs.capture.values import is_multi_cell, type_of, user_types_of
 from cvs.model.layout import quoted
 from cvs.programs.delta import ASSUMED, CONFIRMED, EXPIRED_TTL, Doubt, RowImage
 
@@ -70,7 +71,7 @@ class Selection:
 
     def list_floors(self, image: RowImage) -> Doubt:
         """Name the lists of an image with the latest write known of each, by which they are read as a whole."""
-        lists = {column.name for column in self.columns if self._is_split(column) == "list"}
+        lists = {column.name for column in self.columns if self._split.get(column.name) == "list"}
         latest: dict[str, int] = {}
         for column, _, cell in image.cells:
             if column in lists:
@@ -88,7 +89,7 @@ class Selection:
         place = 2 + len(self.key)
         for column in self.columns:
             if statics or column.kind != ColumnKind.STATIC:
-                found.take(column, self._is_split(column), place)
+                found.take(column, self._split.get(column.name, ""), place)
             place += 3
         key = self.partition(row)
         if statics and found.statics.any:
@@ -123,12 +124,12 @@ class Selection:
             complex_deletions=tuple(part.deletions),
         )
 
-    def _is_split(self, column: Column) -> str:
-        """Say how a column's value is kept in several cells: as a list, set, map or user type; empty: in one."""
-        shape, _, rest = column.type.partition("<")
-        if rest:
-            return shape if shape in ("list", "set", "map") else ""
-        return "udt" if column.type in {it.name for it in self.definition.user_types} else ""
+    @cached_property
+    def _split(self) -> Mapping[str, str]:
+        """Return the columns whose value is kept in several cells: as a list, set, map or user type."""
+        types = user_types_of(self.definition)
+        kinds = ((column.name, type_of(column.type, types)) for column in self.columns)
+        return {name: kind.name for name, kind in kinds if is_multi_cell(kind)}
 
 
 class _Part:

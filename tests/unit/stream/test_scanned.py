@@ -33,11 +33,11 @@ DEFINITION = TableDefinition(
         Column(name="amount", type="int", kind=ColumnKind.REGULAR),
         Column(name="fixed", type="frozen<list<int>>", kind=ColumnKind.REGULAR),
         Column(name="limits", type="map<text, int>", kind=ColumnKind.REGULAR),
-        Column(name="spot", type="place", kind=ColumnKind.REGULAR),
+        Column(name="spot", type='"Place"', kind=ColumnKind.REGULAR),
         Column(name="steps", type="list<int>", kind=ColumnKind.REGULAR),
         Column(name="tags", type="set<text>", kind=ColumnKind.REGULAR),
     ),
-    user_types=(UserType(name="place", fields=(("street", "text"), ("floor", "int"))),),
+    user_types=(UserType(name="Place", fields=(("street", "text"), ("floor", "int"))),),
 )
 SELECTION = Selection(definition=DEFINITION, reference="d")
 READER = base_reader(DEFINITION, base_table(DEFINITION), delta="d", buckets=1)
