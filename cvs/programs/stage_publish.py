@@ -47,7 +47,7 @@ class PublishCompute:
         self._edges = [(e.source, compile_edge(e, columns[e.source])) for e in publication.inputs]
         names = [name for name, _ in publication.columns]
         self.key_of = picking([names.index(name) for name in publication.key])
-        self._lone_partition = len(publication.partition_key) == 1
+        self._partition_columns = len(publication.partition_key)
 
     def known(self, edge: Edge, key: Values) -> dict[str, Value]:
         """Return what a primary key says of the columns of an edge's source: where the key is just such a column."""
@@ -92,13 +92,16 @@ class PublishCompute:
 
     def _refused(self, key: Values) -> str:
         """Say why no row can have this key; the rules are Cassandra's."""
-        texts = [value for value in key if isinstance(value, str | bytes)]
-        if not texts:
-            return ""
-        if self._lone_partition and key[0] in ("", b""):
+        if self._partition_columns == 1 and key[0] in ("", b""):
             return "an empty value cannot be the whole partition key"
-        if any(4 * len(value) > KEY_BYTES_MAX and _size(value) > KEY_BYTES_MAX for value in texts):
-            return f"a key column has more than {KEY_BYTES_MAX:,} bytes"
+        if sum(map(_most, key)) <= KEY_BYTES_MAX:
+            return ""
+        for name, part in (
+            ("partition key", key[: self._partition_columns]),
+            ("clustering columns", key[self._partition_columns :]),
+        ):
+            if sum(map(_size, part)) > KEY_BYTES_MAX:
+                return f"the {name} would have more than {KEY_BYTES_MAX:,} bytes"
         return ""
 
     def request(self, shown: list[Shown], pin: Pin) -> PutRows:
@@ -137,8 +140,18 @@ class Publishing:
             yield it, it.moved(rows[number]) if number in rows else []
 
 
-def _size(value: str | bytes) -> int:
-    return len(value.encode() if isinstance(value, str) else value)
+def _most(value: Value) -> int:
+    """Return a bound of the bytes that a value has in a key, quickly."""
+    return 4 * len(value) if isinstance(value, str) else _size(value)
+
+
+def _size(value: Value) -> int:
+    """Return the bytes that a value has in a key; of what is small anyway nothing."""
+    if isinstance(value, str):
+        return len(value.encode())
+    if isinstance(value, bytes):
+        return len(value)
+    return sum(4 + _size(part) for part in value) if isinstance(value, tuple) else 0
 
 
 def _first(item: tuple[bytes, object]) -> bytes:

@@ -32,6 +32,7 @@ from cvs.store.sending import answers_of
 from cvs.store.session import CassandraSession
 from cvs.store.slices import given_up, halves
 from cvs.stream.batches import batches, together
+from cvs.stream.long_keys import images_of, slice_of, stored_image, stored_key
 from cvs.stream.weights import SAMPLED, Weights
 
 PUTS_PACKED = 500
@@ -189,26 +190,21 @@ class CassandraDoor:
 
     def _read_images(self, requests: list[ReadImages]) -> list[dict[bytes, bytes]]:
         self._sample(requests, self._read_images)
-        statements: list[tuple[int, Any]] = []
+        asked: list[tuple[int, bytes, Any]] = []
         for index, request in enumerate(requests):
             table = f"{self._keyspace}.{request.table}"
             read = f"SELECT base_key, image FROM {table} WHERE bucket = ?"
-            at_once = self._weights.at_once(request.table)
-            for start in range(0, len(request.keys), at_once):
-                part = list(request.keys[start : start + at_once])
-                statements.append((index, self._bound(f"{read} AND base_key IN ?", (request.bucket, part))))
+            keys, at_once = list(map(stored_key, request.keys)), self._weights.at_once(request.table)
+            for start in range(0, len(keys), at_once):
+                part = (request.bucket, keys[start : start + at_once])
+                asked.append((index, b"", self._bound(f"{read} AND base_key IN ?", part)))
             for prefix in request.prefixes:
-                if not prefix:
-                    statements.append(
-                        (index, self._paged(self._bound(read, (request.bucket,)), request.table))
-                    )
-                    continue
-                text = f"{read} AND base_key >= ? AND base_key < ?"
-                bound = self._bound(text, (request.bucket, prefix, beyond(prefix)))
-                statements.append((index, self._paged(bound, request.table)))
+                text = f"{read} AND base_key >= ? AND base_key < ?" if prefix else read
+                bound = self._bound(text, (request.bucket, *(slice_of(prefix) if prefix else ())))
+                asked.append((index, prefix, self._paged(bound, request.table)))
         answers: list[dict[bytes, bytes]] = [{} for _ in requests]
-        for (index, _), rows in zip(statements, self._repeated([s for _, s in statements]), strict=True):
-            answers[index].update(rows)
+        for (index, prefix, _), rows in zip(asked, self._repeated([it for _, _, it in asked]), strict=True):
+            answers[index].update(images_of(rows, prefix))
         for request, images in zip(requests, answers, strict=True):
             self._weights.note(request.table, images.values())
         return answers
@@ -231,7 +227,9 @@ class CassandraDoor:
         )
         bucket, at = request.bucket, request.write_time
         return (
-            delete.bind((at, bucket, key)) if image is None else put.bind((bucket, key, image, at))
+            delete.bind((at, bucket, stored_key(key)))
+            if image is None
+            else put.bind((bucket, stored_key(key), stored_image(key, image), at))
             for key, image in request.images
         )
 

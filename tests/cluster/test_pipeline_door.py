@@ -88,6 +88,26 @@ def test_what_is_dropped_is_gone_and_an_older_put_does_not_bring_it_back(cassand
     session.close()
 
 
+def test_base_rows_whose_whole_key_is_longer_than_a_key_may_be_are_kept(cassandra_node: Node) -> None:
+    """Partition and clustering may have 65,535 bytes each; DELTA has both, framed, in one clustering key."""
+    world, session, _ = world_on(cassandra_node, next(case for case in CASES if case.name == "by_city"), 1)
+    table = world.program.bases[0].delta
+    partitions = [b"p" * 65_535, b"p" * 65_534 + b"q", b"p" * 20]
+    keys = [framed(partition, c) for partition in partitions for c in (b"", b"c", b"c" * 65_535)]
+    images = tuple((key, b"image of " + key[-3:]) for key in sorted([*keys, framed(partitions[0])]))
+    world.door([PutImages(table=table, bucket=0, images=images, write_time=1)])
+    (by_key,) = world.door([ReadImages(table=table, bucket=0, keys=tuple(keys))])
+    assert by_key == {key: image for key, image in images if key in keys}
+    for prefix in map(framed, partitions):
+        (found,) = world.door([ReadImages(table=table, bucket=0, prefixes=(prefix,))])
+        assert found == {key: image for key, image in images if key.startswith(prefix)}
+    gone = tuple((key, None) for key in keys)
+    world.door([PutImages(table=table, bucket=0, images=gone, write_time=2)])
+    (left,) = world.door([ReadImages(table=table, bucket=0, prefixes=(b"",))])
+    assert list(left) == [framed(partitions[0])]
+    session.close()
+
+
 @pytest.mark.parametrize("size", [40, 150, 400, 3_000])
 def test_puts_of_rows_of_any_size_are_taken_without_a_warning(cassandra_node: Node, size: int) -> None:
     """A node as it comes refuses a batch of 50 KiB over several partitions, and warns of one of 5."""

@@ -127,7 +127,8 @@ def test_an_edge_from_nowhere_is_refused() -> None:
 
 
 EMPTY = "an empty value cannot be the whole partition key"
-LONG = f"a key column has more than {KEY_BYTES_MAX:,} bytes"
+LONG = f"the partition key would have more than {KEY_BYTES_MAX:,} bytes"
+LONG_CLUSTERING = f"the clustering columns would have more than {KEY_BYTES_MAX:,} bytes"
 
 
 @pytest.mark.parametrize(
@@ -139,9 +140,12 @@ LONG = f"a key column has more than {KEY_BYTES_MAX:,} bytes"
         (("a",), ("x" * KEY_BYTES_MAX, "x"), ""),
         (("a",), ("x" * (KEY_BYTES_MAX + 1), "x"), LONG),
         (("a",), ("x", "\N{GRINNING FACE}" * (KEY_BYTES_MAX // 4)), ""),
-        (("a",), ("x", "\N{GRINNING FACE}" * (KEY_BYTES_MAX // 4 + 1)), LONG),
-        (("a",), ("x", b"x" * (KEY_BYTES_MAX + 1)), LONG),
+        (("a",), ("x", "\N{GRINNING FACE}" * (KEY_BYTES_MAX // 4 + 1)), LONG_CLUSTERING),
+        (("a",), ("x", b"x" * (KEY_BYTES_MAX + 1)), LONG_CLUSTERING),
         (("a",), (1, 2), ""),
+        (("a",), ("x" * 40_000, "x" * 40_000), ""),
+        (("a", "b"), ("x" * 40_000, b"x" * 40_000), LONG),
+        (("a",), ("x", ("y" * 40_000, ("y" * 25_000, None))), LONG_CLUSTERING),
     ],
 )
 def test_a_key_that_no_table_can_hold_is_shown_by_nothing(partition: Any, row: Any, reason: str) -> None:
