@@ -13,7 +13,8 @@ from typing import Any
 from cassandra.cluster import NoHostAvailable, ResponseFuture, ResultSet, Session
 from cassandra.connection import ConnectionBusy
 
-IN_FLIGHT = 64
+IN_FLIGHT, BYTES_IN_FLIGHT = 64, 8 << 20
+"""So many statements at once, of so many bytes: a node has a fortieth of its heap for what one client asks at once."""
 NO_ROOM_PAUSE, NO_ROOM_SECONDS = 0.001, 30.0
 """How long a full connection is left alone, and after how long a statement is answered by the refusal."""
 
@@ -34,13 +35,13 @@ def answers_of(
     `check` is asked while one waits for room: it may end all of it.
     """
     answers: list[Any] = []
-    room = threading.Semaphore(IN_FLIGHT)
+    room = _Room()
     for statement in statements:
-        room.acquire()
+        weight = weight_of(statement)
+        room.take(weight)
         answers.append(None)
-        _Asked(answers, room).send(driver, statement, check)
-    for _ in range(IN_FLIGHT):
-        room.acquire()
+        _Asked(answers, room, weight).send(driver, statement, check)
+    room.take(BYTES_IN_FLIGHT, alone=True)
     return answers
 
 
@@ -51,13 +52,49 @@ def carry_out(driver: Session, statements: Iterable[Any]) -> None:
             raise answer
 
 
+def weight_of(statement: Any) -> int:
+    """Return how many bytes of values a statement carries: a bound one, or a batch of them."""
+    parts = getattr(
+        statement, "_statements_and_parameters", None
+    )  # the driver tells what is in a batch only so
+    if parts is None:
+        return sum(len(it) for it in getattr(statement, "values", None) or () if isinstance(it, bytes))
+    return sum(len(it) for _, _, values in parts for it in values or () if isinstance(it, bytes))
+
+
+class _Room:
+    """What may be in flight: so many statements, of so many bytes; a larger one goes alone."""
+
+    __slots__ = ("_bytes", "_changed", "_count")
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._count = self._bytes = 0
+
+    def take(self, weight: int, *, alone: bool = False) -> None:
+        """Wait for room: beside others, or until nothing else is in flight."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._count or (not alone and self._fits(weight)))
+            self._count += 1
+            self._bytes += weight
+
+    def give(self, weight: int) -> None:
+        with self._changed:
+            self._count -= 1
+            self._bytes -= weight
+            self._changed.notify()
+
+    def _fits(self, weight: int) -> bool:
+        return self._count < IN_FLIGHT and self._bytes + weight <= BYTES_IN_FLIGHT
+
+
 class _Asked:
     """The place of one answer."""
 
-    __slots__ = ("_answers", "_place", "_room")
+    __slots__ = ("_answers", "_place", "_room", "_weight")
 
-    def __init__(self, answers: list[Any], room: threading.Semaphore) -> None:
-        self._answers, self._room = answers, room
+    def __init__(self, answers: list[Any], room: _Room, weight: int) -> None:
+        self._answers, self._room, self._weight = answers, room, weight
         self._place = len(answers) - 1
 
     def send(self, driver: Session, statement: Any, check: Callable[[], None]) -> None:
@@ -86,7 +123,7 @@ class _Asked:
 
     def _is(self, answer: Any) -> None:
         self._answers[self._place] = answer
-        self._room.release()
+        self._room.give(self._weight)
 
 
 def no_room(failure: BaseException | None) -> bool:

@@ -11,7 +11,7 @@ from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionBusy, ConnectionShutdown
 
 from cvs.store import sending
-from cvs.store.sending import answers_of, carry_out, next_page
+from cvs.store.sending import answers_of, carry_out, next_page, weight_of
 
 FULL = NoHostAvailable("none", {"a": ConnectionBusy("overloaded")})
 AWAY = NoHostAvailable("none", {"a": ConnectionShutdown("closed")})
@@ -34,7 +34,7 @@ class Future:
             callback([self.value], *callback_args)
         else:
             self.driver.waiting.append((callback, callback_args, self.value))
-            if len(self.driver.waiting) == sending.IN_FLIGHT:
+            if len(self.driver.waiting) == min(sending.IN_FLIGHT, self.driver.full):
                 threading.Timer(0.02, self.driver.answer).start()
 
     def clear_callbacks(self) -> None:
@@ -44,8 +44,9 @@ class Future:
 class Driver:
     """Refuses some of what is asked, as the driver does: at once."""
 
-    def __init__(self, *refusals: Exception | None, at_once: bool = True) -> None:
-        self.refusals, self.at_once = deque(refusals), at_once
+    def __init__(self, *refusals: Exception | None, at_once: bool = True, full: int = 1000) -> None:
+        """`full`: how many questions wait when the answers come."""
+        self.refusals, self.at_once, self.full = deque(refusals), at_once, full
         self.asked: list[Any] = []
         self.waiting: list[Any] = []
         self.most = self.cleared = 0
@@ -105,6 +106,22 @@ def test_no_more_are_in_flight_than_may_be(monkeypatch: pytest.MonkeyPatch) -> N
     driver = Driver(at_once=False)
     assert told(answers_of(driver, range(25))) == [[number] for number in range(25)]
     assert driver.most == 5
+
+
+def test_no_more_bytes_are_in_flight_than_may_be_and_what_is_larger_goes_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A small node ends of sixty-four documents of a megabyte."""
+    monkeypatch.setattr(sending, "BYTES_IN_FLIGHT", 3_000)
+    puts = [SimpleNamespace(values=(number, bytes(900), None)) for number in range(12)]
+    driver = Driver(at_once=False, full=3)
+    assert told(answers_of(driver, puts)) == [[put] for put in puts]
+    assert driver.most == 3
+    batch = SimpleNamespace(_statements_and_parameters=[(True, b"id", (bytes(1_600),))] * 2)
+    assert weight_of(batch) == 3_200
+    driver = Driver(at_once=False, full=1)
+    assert told(answers_of(driver, [batch, batch])) == [[batch], [batch]]
+    assert driver.most == 1
 
 
 def test_what_must_be_carried_out_tells_its_first_failure_when_all_have_ended() -> None:
