@@ -17,6 +17,9 @@ Value = Any  # because a column may hold any CQL value
 
 MULTI_CELL = ("list", "set", "map", "udt")  # unless frozen
 CUSTOM = CqlType(name="blob")  # named by its Java class, in single quotes: only that class knows more
+EMPTY = (
+    "empty"  # of the hidden column of a table with COMPACT STORAGE that is all key: its cells have no bytes
+)
 
 
 def user_types_of(definition: TableDefinition) -> UserTypes:
@@ -26,7 +29,7 @@ def user_types_of(definition: TableDefinition) -> UserTypes:
 
 def type_of(text: str, user_types: UserTypes) -> CqlType:
     """Parse a column's type as `system_schema` spells it."""
-    return CUSTOM if "'" in text else parse_type(text, user_types)
+    return CUSTOM if "'" in text or text == EMPTY else parse_type(text, user_types)
 
 
 def is_multi_cell(kind: CqlType) -> bool:

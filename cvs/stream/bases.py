@@ -13,9 +13,10 @@ from uuid import UUID
 
 from cvs.capture import changes as captured
 from cvs.capture.changes import Change, Kind, TableDefinition, split_key
+from cvs.capture.values import type_of, user_types_of
 from cvs.errors import SpecificationError
 from cvs.model.cql_bytes import decimal_of, decode_cql
-from cvs.model.cql_type import CqlType, parse_type
+from cvs.model.cql_type import CqlType
 from cvs.model.types import EPOCH, normal
 from cvs.model.values import fitting
 from cvs.model.views import BaseTable
@@ -61,8 +62,8 @@ def base_table(definition: TableDefinition) -> BaseTable:
 
 def types_of(definition: TableDefinition) -> dict[str, CqlType]:
     """Return the parsed type of each column, user types spelled out."""
-    user_types = {it.name: it.fields for it in definition.user_types}
-    return {column.name: parse_type(column.type, user_types) for column in definition.columns}
+    user_types = user_types_of(definition)
+    return {column.name: type_of(column.type, user_types) for column in definition.columns}
 
 
 def base_reader(

@@ -20,6 +20,7 @@ from cvs.capture.changes import (
     Range,
     TableDefinition,
 )
+from cvs.capture.decode import TableDecoder
 from cvs.errors import SpecificationError
 from cvs.model.cql_bytes import decode_cql, encode_cql
 from cvs.programs.epoch_run import BaseReader, row_of
@@ -123,6 +124,20 @@ def test_only_what_is_read_is_decoded() -> None:
     everything = base_reader(DEFINITION, base_table(DEFINITION), delta="d", buckets=1)
     row, reason = row_of(everything, b"hall", at, visible)
     assert (row, reason[:22]) == (None, "b'no number' is no int")
+
+
+@pytest.mark.parametrize("kind", ["empty", "'org.apache.cassandra.db.marshal.DateType'"])
+def test_a_column_of_a_type_that_only_cassandra_knows_hinders_no_view_that_does_not_read_it(
+    kind: str,
+) -> None:
+    """The first is the hidden column of a table with COMPACT STORAGE that is all key."""
+    odd = Column(name="odd", type=kind, kind=ColumnKind.REGULAR)
+    definition = structs.replace(DEFINITION, columns=(*DEFINITION.columns, odd))
+    reader = base_reader(definition, base_table(definition), delta="d", buckets=1, read={"value"})
+    visible: Any = {"value": of("double", 1.5), "odd": b""}
+    found, _ = row_of(reader, b"hall", pack((of("int", 7),)), visible)
+    assert found == ("hall", 7, None, None, None, None, 1.5, None)
+    assert TableDecoder(definition, "d").definition is definition
 
 
 def test_short_cuts_read_what_the_general_decoder_reads() -> None:
