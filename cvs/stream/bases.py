@@ -318,23 +318,32 @@ class _Inside:
     def __init__(self, definition: TableDefinition, decoder: _RowDecoder) -> None:
         self._columns = [(column.name, column.descending) for column in definition.clustering]
         self._kinds = [decoder.types[name] for name, _ in self._columns]
+        self._known: dict[bytes, list[tuple[bytes | None, Any]]] = {}
 
     def __call__(self, deletion: RangeDeletion, clustering: bytes) -> bool:
         """Compare prefixes component by component, DESC columns the other way round."""
-        row, start, end = unpack(clustering), unpack(deletion.start), unpack(deletion.end)
-        low = self._compare(row[: len(start)], start)
-        high = self._compare(row[: len(end)], end)
-        return (low > 0 or (low == 0 and deletion.start_inclusive)) and (
-            high < 0 or (high == 0 and deletion.end_inclusive)
-        )
+        row, start, end = self._read(clustering), self._read(deletion.start), self._read(deletion.end)
+        low = self._compare(row, start)
+        if low < 0 or (low == 0 and not deletion.start_inclusive):
+            return False
+        high = self._compare(row, end)
+        return high < 0 or (high == 0 and deletion.end_inclusive)
 
-    def _compare(self, left: Values, right: Values) -> int:
-        for i, (a, b) in enumerate(zip(left, right, strict=True)):
-            if a == b:
-                continue
-            one, other = self._order(i, a), self._order(i, b)
-            if one != other:
-                return (1 if one > other else -1) * (-1 if self._columns[i][1] else 1)
+    def _read(self, clustering: bytes) -> list[tuple[bytes | None, Any]]:
+        """Return each component with what orders it; remembered, since each row is asked about each range."""
+        found = self._known.get(clustering)
+        if found is None:
+            if len(self._known) >= KNOWN_AT_MOST:
+                self._known.clear()
+            found = [(data, self._order(i, data)) for i, data in enumerate(unpack(clustering))]
+            self._known[clustering] = found
+        return found
+
+    def _compare(self, left: list[tuple[bytes | None, Any]], right: list[tuple[bytes | None, Any]]) -> int:
+        """Compare as far as the second goes: a bound may have fewer components than a row."""
+        for (_, descending), (a, one), (b, other) in zip(self._columns, left, right, strict=False):
+            if a != b and one != other:
+                return (1 if one > other else -1) * (-1 if descending else 1)
         return 0
 
     def _order(self, place: int, data: bytes | None) -> Any:
@@ -348,4 +357,6 @@ class _Inside:
         return (1, data if kind.name in BYTE_ORDERED else value)
 
 
+KNOWN_AT_MOST = 20_000
+"""Clusterings and bounds that are remembered as they were read, a table."""
 BYTE_ORDERED = {"ascii", "text", "varchar", "blob", "inet"}
