@@ -17,7 +17,7 @@ from cvs.checker.changes import Stale
 from cvs.checker.committed import Committed
 from cvs.checker.groups import Group
 from cvs.checker.holding import Holding, Since, changes_of, lines_of, staleness_of
-from cvs.checker.meaning import Meaning, frozen_row
+from cvs.checker.meaning import IMPOSSIBLE, Meaning, frozen_row
 from cvs.checker.replay import (
     Attempt,
     BaseRecord,
@@ -59,6 +59,7 @@ def accept(run: Run, view: ViewRun, meaning: Meaning) -> Accepted | None:
     if reach is None:
         return None
     walk = _Walk(run, view, meaning, reach)
+    walk.begin()
     snapshots = Committed(walk).stale() if run.commits else None
     found = Accepted()
     for key in sorted(view.records.keys() | reach.near.keys() | walk.empty.keys(), key=repr):
@@ -96,13 +97,32 @@ class _Held:
 
 @dataclass(slots=True)
 class _Walk(Holding):
+    first: Mapping[Key, Hashable] | None = None  # the view of the first base state, if it has one
+
+    def begin(self) -> None:
+        """Compute at once what the many view records that nothing moved were at first."""
+        base = {it.record: it.versions[0].row for it in self.run.timelines.values()}
+        found = self.meaning.view(base)
+        self.first = None if IMPOSSIBLE in found.values() else found
+
+    def _stood_still(self, record: ViewRecord, order: Sequence[Attempt], near: Sequence[Timeline]) -> bool:
+        """Say whether nobody wrote a view record and nothing that matters to it moved, and it was right at first."""
+        if self.first is None or order or any(len(timeline.versions) > 1 for timeline in near):
+            return False
+        return not self.run.has_checkpoint or frozen_row(record.initial_row) == self.first.get(record.key)
+
     def judge(self, key: Key, found: Accepted) -> None:
         """Accept a view record, or leave it."""
         record, order = self.view.records.get(key, ViewRecord(key=key)), self.writes.get(key, [])
         near = [self.run.timelines[r] for r in self.reach.near.get(key, ())]
+        sure = (key in self.writes or key not in self.view.records) and all(map(known, near))
+        if sure and self._stood_still(record, order, near):
+            found.proved.append(key)
+            found.complete.add(key)
+            found.still += 1
+            return
         held = _Held(key, None if self.folding is None else Group(self.folding, key, self.reach.partners))
-        plain = key in self.writes or key not in self.view.records
-        if not (plain and all(map(known, near)) and self._trusted(held, record, order)):
+        if not (sure and self._trusted(held, record, order)):
             found.others.append(key)
             return
         found.proved.append(key)

@@ -52,6 +52,9 @@ class Holding:
         self.empty = dict(self.meaning.view({}))
         self.place = {update: number for number, update in enumerate(self.run.order)}
         for key, record in self.view.records.items():
+            if not record.attempts and not record.reads:
+                self.writes[key] = []  # as most are of a large view of which little moved
+                continue
             check = check_record(record)
             if _plain(record, check):
                 self.writes[key] = check.order

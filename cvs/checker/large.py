@@ -48,12 +48,20 @@ TOO_LARGE = "the run is too large to search an order of its base updates"
 
 
 def judge_large(
-    columns: Columns, bulk: Bulk, events: Events, meanings: Meanings, *, budget: int, whole: bool = True
+    columns: Columns,
+    bulk: Bulk,
+    events: Events,
+    meanings: Meanings,
+    *,
+    budget: int,
+    whole: bool = True,
+    unsettled: set[str] | None = None,
 ) -> Judgement | None:
     """Judge a large run; None where the bulk path cannot take it. `events` reads again what is left.
 
-    Views of kinds that columns do not know are judged by what their records hold, if it is the `whole` run.
-    """
+    Views of kinds that columns do not know are judged by what their records hold, if it is the `whole` run. Into
+    `unsettled` go the views of which the exact judge can say more, in a run of this size; without it that is None.
+    """  # fmt: skip
     require_keys(columns.records, (view for start in columns.headers for view in start.views))
     epochs = columns.kinds.get("epoch_committed", 0)
     accepted = accept(columns, bulk)
@@ -61,12 +69,16 @@ def judge_large(
         return None
     again = _Again(events, columns, bulk.written)
     exactly = partial(judge, meanings=meanings, budget=budget, whole=False)
-    beside = _held(again, exactly, meanings, accepted)
+    least = LARGE if accepted.unknown else WITH_EPOCHS
+    small = epochs > 0 and columns.events < least
+    beside = _held(again, exactly, meanings, accepted, small=small)
     if not accepted.names and not any(f.verdict is Verdict.HOLDS for f in beside.findings):
         return None
-    least = LARGE if accepted.unknown else WITH_EPOCHS
-    if epochs and columns.events < least and not accepted.snapshots.keys() >= set(columns.views):
+    unproved = set(columns.views) - accepted.snapshots.keys() if small else set()
+    if unproved and (unsettled is None or unproved >= set(columns.views)):
         return None
+    if unsettled is not None:
+        unsettled |= unproved
     judgement = _rest(again, exactly, accepted)
     judgement.run = _header(columns)
     judgement.findings += beside.findings
@@ -182,8 +194,13 @@ def _rest(again: "_Again", exactly: Exactly, accepted: Accepted) -> Judgement:
     return judgement
 
 
-def _held(again: "_Again", exactly: Exactly, meanings: Meanings, accepted: Accepted) -> Judgement:
-    """Judge the records of views of other kinds by what they hold, and exactly what that leaves over."""
+def _held(
+    again: "_Again", exactly: Exactly, meanings: Meanings, accepted: Accepted, *, small: bool
+) -> Judgement:
+    """Judge the records of views of other kinds by what they hold, and exactly what that leaves over.
+
+    In a `small` run a view of which that tells nothing is left to the exact judge as a whole.
+    """
     columns = again.columns
     views, judgement = set(accepted.unknown), exactly(replay([]))
     if not views:
@@ -199,6 +216,8 @@ def _held(again: "_Again", exactly: Exactly, meanings: Meanings, accepted: Accep
             found = held.accept(run, view, meaning) or epochwise.accept(run, view, meaning)
         if found is not None and found.snapshots is not None:
             accepted.snapshots[view.name] = Snapshots(stale=found.snapshots, short=False)
+        if found is None and small:
+            continue
         exact = exactly(run, views=[view.name]) if found is None else _left_over(run, view, found, exactly)
         judgement.findings += [*(_of_held(view.name, found) if found is not None else ()), *exact.findings]
         judgement.judged += exact.judged

@@ -158,7 +158,9 @@ def _in_bulk(sources: list[Source], budget: int) -> Judgement | None:
         events = loaded(sources).events
         return (events[number - 1] for number in numbers)
 
-    return judge_large(columns, known, again, meanings_of(tables), budget=budget)
+    unsettled: set[str] = set()
+    found = judge_large(columns, known, again, meanings_of(tables), budget=budget, unsettled=unsettled)
+    return found if not unsettled else _settled(found, unsettled, loaded(sources).events, "writers", budget)
 
 
 def events_in_bulk(events: list[Any], reference: str, budget: int) -> Judgement | None:
@@ -177,19 +179,35 @@ def events_in_bulk(events: list[Any], reference: str, budget: int) -> Judgement 
         columns = gathered.columns()
     except NotColumnarError:
         return None
-    found = judge_large(
-        columns, known, lambda numbers: [events[n - 1] for n in numbers], meanings_of(tables), budget=budget
-    )
-    if found is None or (size <= LARGE and _more_can_be_said(found.findings)):
+    unsettled: set[str] = set()
+    again = lambda numbers: [events[n - 1] for n in numbers]  # noqa: E731 -- because it is a word for what follows
+    found = judge_large(columns, known, again, meanings_of(tables), budget=budget, unsettled=unsettled)
+    if found is None:
         return None
     found.reference = reference
-    return found
+    if size <= LARGE:
+        unsettled |= _undecided(found.findings)
+    return _settled(found, unsettled, events, reference, budget)
 
 
-def _more_can_be_said(findings: list[Finding]) -> bool:
-    """Say whether the exact judge may decide what is undecided; of views on whole tables it does not within hours."""
+def _undecided(findings: list[Finding]) -> set[str]:
+    """Name the views of which the exact judge may decide more; of views on whole tables it does not within hours."""
     wide = {finding.view for finding in findings if finding.reason == ON_WHOLE_TABLES}
-    return any(f.verdict is Verdict.UNDECIDED and f.view not in wide for f in findings)
+    return {finding.view for finding in findings if finding.verdict is Verdict.UNDECIDED} - wide
+
+
+def _settled(
+    found: Judgement | None, unsettled: set[str], events: list[Any], reference: str, budget: int
+) -> Judgement | None:
+    """Judge some views of a run exactly, after all; None where that is all of them."""
+    if found is None or not unsettled:
+        return found
+    if unsettled >= found.run.views.keys():
+        return None
+    exact = judge_events(events, views=unsettled, reference=reference, budget=budget)
+    exact.findings += [finding for finding in found.findings if finding.view not in unsettled]
+    exact.judged += [judged for judged in found.judged if judged.subject.view not in unsettled]
+    return exact
 
 
 def _received_as_written(events: list[Any]) -> bool:

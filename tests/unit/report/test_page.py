@@ -118,7 +118,7 @@ def test_a_run_of_middle_size_is_drawn_with_the_verdict_of_the_audit_too(
     monkeypatch.setattr("cvs.report.audit.judge_events", None)
     path = tmp_path / "run.ndjson"
     path.write_bytes(lines(many(100)))
-    monkeypatch.setattr("cvs.report.audit._more_can_be_said", lambda _: False)
+    monkeypatch.setattr("cvs.report.audit._undecided", lambda _: set())
     assert page_data(audit([path], picture=True)[1], audit([path])[0])["omitted"].startswith("All 100 ")
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,6 +117,38 @@ def test_views_that_hang_on_whole_tables_are_proved_strong_by_epochs(
     _, wrong = audit_events(history(shop, kept).events, files=[])
     doubtful = {(f.view, f.key) for f in wrong.of("strong", "record") if f.verdict is not Verdict.HOLDS}
     assert doubtful == {(name, key)}, "a search over all cuts may not end, but what is wrong is not proved"
+
+
+def test_only_views_that_columns_leave_undecided_are_judged_exactly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no verdict is another for it."""
+    shop = MemoryShop(VIEWS.format(views="views") + ";" + WIDE, tmp_path)
+    shop.open()
+    for number in range(30):
+        shop.write()
+        if number % 3 == 2:
+            shop.epoch()
+    events = history(shop, ran(shop)[4:]).events
+    exact, asked = judge_events(events, reference="absorbed"), []
+
+    def spied(events: list[Any], *, views: Any, **options: Any) -> Any:
+        asked.append(set(views))
+        return judge_events(events, views=views, **options)
+
+    monkeypatch.setattr("cvs.report.audit.SMALL", 0)
+    monkeypatch.setattr("cvs.report.audit.judge_events", spied)
+    _, found = audit_events(events, files=[])
+    assert len(asked) == 1
+    assert set() < asked[0] < exact.run.views.keys()
+    for finding in found.findings:
+        same = [f for f in exact.of(finding.property, finding.granularity) if f.view == finding.view]
+        if finding.key is not None:
+            same = [f for f in same if f.key == finding.key]
+        assert Verdict.UNDECIDED in {finding.verdict, *(f.verdict for f in same)} or finding.verdict in {
+            f.verdict for f in same
+        }, finding
+    assert {f.view for f in found.findings} == exact.run.views.keys()
 
 
 def test_an_epoch_that_is_half_put_counts_as_not_there(shop: MemoryShop) -> None:
