@@ -95,13 +95,22 @@ class Assembler:
         self._operation = 0
 
     def begin(
-        self, base: Mapping[str, Mapping[Values, Row]], *, signature: Scalars, time: int
+        self,
+        base: Mapping[str, Mapping[Values, Row]],
+        moving: Iterable[BaseRecord],
+        *,
+        signature: Scalars,
+        time: int,
     ) -> ev.Checkpoint:
-        """Begin with rows that were there before the first epoch; the views are taken to have been right then."""
+        """Begin with rows that were there before the first epoch; the views are taken to have been right then.
+
+        `moving`: base records that move later; what hangs on others absorbs nothing of them.
+        """
         for table, rows in base.items():
             for key, row in rows.items():
                 self._base.put((table, key), row)
                 self._known[table, key] = 0
+        rows_that_move = {it: self._base.tables[it[0]].get(it[1]) for it in moving}
         views: list[tuple[str, Values, Scalars | None, Row | None]] = []
         for name, view in self._views.items():
             everything = {table: list(self._base.tables[table].values()) for table in view.reach.tables}
@@ -110,7 +119,7 @@ class Assembler:
                 view.rows[key], view.signatures[key] = row, signature
                 views.append((name, key, signature, row))
             if len(view.reach.tables) > 1:
-                view.relate(view.reach.everything())
+                view.relate(view.reach.touched(rows_that_move))
         lines = ((table, key, 0, row) for table, rows in base.items() for key, row in rows.items())
         return ev.Checkpoint(process=PROCESS, time=time, base=tuple(lines), views=tuple(views))
 

@@ -94,11 +94,6 @@ class Reach:
         self.tables = tuple(sorted({it.table for it in self._scanned.values()}))
         self.beside = frozenset(self._scanned[name].table for name in self._beside)
 
-    def everything(self) -> dict[Values, set[BaseRecord]]:
-        """Return what each view record hangs on."""
-        rows = {name: self._base.tables[it.table] for name, it in self._scanned.items()}
-        return self._hanging({**rows, **self._one_row_beside()})
-
     def touched(self, moved: Mapping[BaseRecord, Row | None]) -> dict[Values, set[BaseRecord]]:
         """Return the view records that some base rows are part of, and what each hangs on beside them."""
         found: dict[Values, set[BaseRecord]] = {}
@@ -109,17 +104,15 @@ class Reach:
                 key: row for (table, key), row in moved.items() if row is not None and table == scanned.table
             }
             if own:
-                for key, records in self._hanging(self._met(scanned, own), by=scanned.mark).items():
+                for key, records in self._hanging(self._met(scanned, own), scanned.mark).items():
                     found.setdefault(key, set()).update(records)
         return found
 
-    def _hanging(
-        self, rows: Mapping[str, Mapping[Values, Row]], *, by: str = ""
-    ) -> dict[Values, set[BaseRecord]]:
+    def _hanging(self, rows: Mapping[str, Mapping[Values, Row]], by: str) -> dict[Values, set[BaseRecord]]:
         base = {name: self._with_records(name, some) for name, some in rows.items()}
         found: dict[Values, set[BaseRecord]] = {}
         for each in bag(self._relation, base, self._tables):
-            if not by or each[by] is not None:
+            if each[by] is not None:
                 key = tuple(each[column] for column in self._key)
                 records = (each[it.mark] for it in self._scanned.values())
                 found.setdefault(key, set()).update(it for it in records if it is not None)

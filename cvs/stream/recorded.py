@@ -90,7 +90,11 @@ def history_of(
         )
     assembler, told = Assembler(described, {table.name: table for table in plan.bases}), _told(plan)
     signature = (kept[0].incarnation, kept[0].number - 1, 0, True)
-    before = assembler.begin(_at_first(images, kept, told), signature=signature, time=kept[0].started)
+    moving = {
+        (table, told[table].both(before, now)[0]) for epoch in kept for table, _, before, now in epoch.bases
+    }
+    first = _at_first(images, kept, told)
+    before = assembler.begin(first, moving, signature=signature, time=kept[0].started)
     events = assembler.history(_numbered(kept, told), kept, run=run, before=before, void=void)
     return Recorded(
         events=events,
