@@ -3,7 +3,7 @@
 import difflib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -35,6 +35,7 @@ from cvs.sidecar.verification import Records, Report, Shown, caught_up, verify
 from cvs.store.outcomes import UNANSWERED
 from cvs.store.schema import base_tables
 from cvs.store.session import CassandraSession, ClusterAddress
+from cvs.store.undecoded import TolerantHandler
 from cvs.stream.quarantine import quarantined
 from cvs.stream.tables import Names
 
@@ -233,7 +234,9 @@ class Views:
         records, written = {}, {}
         for page in pages(self.session, view.name, asked, view.key.partition):
             for row in page:
-                record = formed(dict(zip(names, row[:width], strict=True)))
+                record = dict(zip(names, row[:width], strict=True))
+                with suppress(SpecificationError):  # what no type of ours knows was put by others: it differs
+                    formed(record)
                 key = key_identity(record[c] for c in view.definition.key)
                 records[key] = record
                 written[key] = max((at for at in row[width:] if at is not None), default=0)
@@ -350,6 +353,7 @@ def opened_views(settings: Settings) -> Iterator[Views]:
     session = CassandraSession(cluster_address(settings))
     views = Views(session=session, settings=settings)
     try:
+        session.driver.client_protocol_handler = TolerantHandler  # base rows hold what Cassandra takes
         yield views
     except InvalidRequest:
         if settings.views.state_keyspace in session.driver.cluster.metadata.keyspaces:
