@@ -11,9 +11,10 @@ from cvs.cli.output import console, json_option, print_json
 from cvs.cli.waiting import wait_served
 from cvs.errors import ExitCode, SpecificationError
 from cvs.sidecar.apply import Proposal, carry_out, propose
+from cvs.sidecar.soundness import told_aside
 from cvs.sidecar.views import opened_views
 
-SIGNS = {"create": "+", "replace": "~", "drop": "-", "unchanged": "=", "kept": "="}
+SIGNS = {"create": "+", "replace": "~", "drop": "-", "unchanged": "=", "kept": "=", "aside": "!"}
 
 
 @click.command(name="apply")
@@ -86,6 +87,8 @@ def _print(proposal: Proposal, *, dry_run: bool) -> None:
             out.print(f"note: {view.name}: {warning}")
     for change in proposal.changes:
         out.print(f"  {SIGNS[change.kind]} {change.name} ({change.kind})")
+    if proposal.aside and not proposal.empty:
+        out.print(f"note: {told_aside(proposal.aside)}")
     for table in proposal.captured:
         out.print(
             f"  ~ {table} gets cdc = true (and gc_grace_seconds moves by a second and back: then statements that "
@@ -119,4 +122,5 @@ def _as_data(proposal: Proposal) -> dict[str, object]:
         "removals": proposal.removals,
         "incarnation": proposal.incarnation,
         "filled": proposal.filled,
+        "aside": dict(proposal.aside),
     }

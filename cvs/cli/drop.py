@@ -9,7 +9,7 @@ from cvs.cli.output import console, json_option, print_json
 from cvs.errors import ExitCode, SpecificationError
 from cvs.plan.sql import base_names
 from cvs.sidecar.apply import carry_out, propose
-from cvs.sidecar.views import Views, opened_views
+from cvs.sidecar.views import Views, full_name, not_applied, opened_views
 
 
 @click.command(name="drop")
@@ -27,10 +27,12 @@ def command(view: str, settings_file: str | None, yes: bool, as_json: bool) -> i
     cvs drop shop.orders_by_region --yes
     """
     with opened_views(read_settings(settings_file)) as views:
-        gone = views.named(view).name
-        _refuse(views, gone)
-        rest = "\n".join(it.statement for name, it in views.kept().items() if name != gone)
-        proposal = propose(views, rest, prune=True)
+        kept = views.kept()
+        if not kept:
+            raise not_applied()
+        gone = full_name(view, [*kept])
+        _refuse(views, gone, count=len(kept))
+        proposal = propose(views, "", gone=gone)
         agreed = yes or _asked(gone, as_json)
         if agreed:
             carry_out(views, proposal)
@@ -41,14 +43,14 @@ def command(view: str, settings_file: str | None, yes: bool, as_json: bool) -> i
     return ExitCode.MET
 
 
-def _refuse(views: Views, gone: str) -> None:
-    declared = views.declared()
+def _refuse(views: Views, gone: str, *, count: int) -> None:
+    declared = views.sound().views
     readers = [it.name for it in declared if gone in base_names(it.definition)]
     if readers:
         raise SpecificationError(
             f"{gone} is read by {', '.join(readers)}", where=gone, next_step=f"first: cvs drop {readers[-1]}"
         )
-    if len(declared) == 1:
+    if count == 1:
         raise SpecificationError("it is the last view", where=gone, next_step="cvs uninstall")
 
 

@@ -9,6 +9,7 @@ from cvs.cli.output import console, json_option, print_json
 from cvs.cli.waiting import wait_served
 from cvs.errors import ExitCode, SpecificationError
 from cvs.sidecar.apply import Proposal, carry_out, propose
+from cvs.sidecar.soundness import told_aside
 from cvs.sidecar.views import opened_views
 
 
@@ -40,7 +41,7 @@ def command(
     if bool(view) == everything:
         raise SpecificationError("a view, or --all, says what to rebuild", next_step="cvs rebuild --all")
     with opened_views(read_settings(settings_file)) as views:
-        views.asked_for(view)
+        views.asked_for(view)  # so that a name nobody has is refused
         proposal = propose(views, "", rebuild=True)
         agreed = not dry_run and (yes or _asked(proposal, as_json))
         if agreed:
@@ -48,7 +49,12 @@ def command(
         code = wait_served(views, proposal.incarnation) if wait and agreed else ExitCode.MET
     if as_json:
         names = [one.name for one in proposal.views]
-        result = {"rebuilding": agreed, "views": names, "incarnation": proposal.incarnation}
+        result = {
+            "rebuilding": agreed,
+            "views": names,
+            "incarnation": proposal.incarnation,
+            "aside": dict(proposal.aside),
+        }
         print_json("rebuild", result, exit_code=code)
     else:
         _print(proposal, agreed=agreed and not wait, dry_run=dry_run)
@@ -65,6 +71,8 @@ def _print(proposal: Proposal, *, agreed: bool, dry_run: bool) -> None:
     out = console()
     names = ", ".join(view.name for view in proposal.views)
     out.print(f"incarnation {proposal.incarnation} of {names}")
+    if proposal.aside:
+        out.print(f"note: {told_aside(proposal.aside)}")
     if dry_run:
         out.print("\n\n".join(f"{it};" for it in proposal.statements))
         out.print(f"\nonce incarnation {proposal.incarnation} serves:\n")

@@ -34,7 +34,8 @@ def command(view: str | None, settings_file: str | None, wait_s: float, as_json:
     """
     give_way()
     with opened_views(read_settings(settings_file)) as views:
-        wanted = views.asked_for(view)
+        found = views.asked_for(view)
+        wanted = found.views
         reports = []
         for one in wanted:
             if views.building(one):
@@ -56,6 +57,9 @@ def command(view: str | None, settings_file: str | None, wait_s: float, as_json:
         if all(it.stopped for it in wrong)
         else ExitCode.VIOLATED
     )
+    if found.broken:
+        code = ExitCode.VIOLATED
+        talk().print(f"not compared: {found.refusal()}")
     if as_json:
         print_json("verify", msgspec.to_builtins(reports, enc_hook=str, str_keys=True), exit_code=code)
         return code

@@ -6,7 +6,7 @@ Everything cvs creates lives in the keyspaces the settings and the views name; o
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import uuid4
 
 from cvs.capture.opening import filled_by_others
@@ -17,6 +17,7 @@ from cvs.plan.sql import DeclaredView, names_of
 from cvs.sidecar.catalog import CatalogLife, CatalogView, Change, changes, statement_of
 from cvs.sidecar.leadership import LEASE_SECONDS, leader
 from cvs.sidecar.settings import Settings
+from cvs.sidecar.soundness import settled, soundness
 from cvs.sidecar.views import Views
 from cvs.store.doctor import nodes_without
 from cvs.stream.build import PREFIX
@@ -41,13 +42,14 @@ class Proposal:
     keyspaces: tuple[str, ...] = ()  # that would be made
     rebuilt: bool = False  # asked for, whether or not the views change
     deaf: tuple[str, ...] = ()  # nodes that keep no changes: they take `cdc = true` and forget it
+    aside: Mapping[str, str] = field(default_factory=dict)  # views that cannot be made any more, and why
 
     @property
     def empty(self) -> bool:
         """Say whether there is nothing to do."""
         if self.rebuilt:
             return False
-        return not self.captured and all(change.kind in ("unchanged", "kept") for change in self.changes)
+        return not self.captured and all(it.kind in ("unchanged", "kept", "aside") for it in self.changes)
 
     @property
     def statements(self) -> tuple[str, ...]:
@@ -64,15 +66,22 @@ class Proposal:
             )
 
 
-def propose(views: Views, text: str, *, prune: bool = False, rebuild: bool = False) -> Proposal:
-    """Compare a text with the cluster; nothing is changed.
+def propose(
+    views: Views, text: str, *, prune: bool = False, rebuild: bool = False, gone: str = ""
+) -> Proposal:
+    """Compare a text with the cluster; nothing is changed. `gone`: a view that is dropped.
 
     Any change is a new incarnation of all views: it is built beside the one that serves and then takes its place.
     """
     kept = views.kept()
     own = names_of(text, views.settings.views.published_keyspace)
-    wanted = together(views.parsed, own, text, {} if prune else kept)
-    found = tuple(changes(kept, [view for view in wanted if view.name in own], prune=prune))
+    wanted, broken = beside(views, own, text, {n: it for n, it in kept.items() if not prune and n != gone})
+    found = settled(
+        changes(kept, [view for view in wanted if view.name in own], prune=prune),
+        aside=kept.keys() - views.made().keys(),
+        wanted=[view.name for view in wanted],
+        gone=gone,
+    )
     plan = maintenance_plan(wanted, views.bases())
     for view in wanted:
         check_timeline(view, views.settings)
@@ -89,7 +98,7 @@ def propose(views: Views, text: str, *, prune: bool = False, rebuild: bool = Fal
         *views.catalog.statements(),
         *(create_statement(layout) for layout in layouts),
     ]
-    used = tuple(layout.name for layout in layouts)
+    used = (*(layout.name for layout in layouts), *broken)
     captured = [base.name for base in plan.bases if not _captured(views, base.name)]
     deaf: tuple[str, ...] = ()
     if filled_by_others(views.settings.feed.name):
@@ -109,7 +118,25 @@ def propose(views: Views, text: str, *, prune: bool = False, rebuild: bool = Fal
         filled=tuple(base.name for base in plan.bases if built and _has_rows(views, base.name)),
         rebuilt=rebuild,
         deaf=deaf,
+        aside=broken,
     )
+
+
+def beside(
+    views: Views, own: set[str], text: str, kept: Mapping[str, CatalogView]
+) -> tuple[tuple[DeclaredView, ...], Mapping[str, str]]:
+    """Return the views of a text with those kept beside them, and which of these cannot be made any more, and why."""
+    try:
+        return together(views.parsed, own, text, kept), {}
+    except SpecificationError:
+        found = soundness(views.parsed, {name: view.statement for name, view in kept.items()})
+        aside = {name: why for name, why in found.broken.items() if name not in own}
+        if not aside:
+            raise
+    wanted = together(views.parsed, own, text, {n: view for n, view in kept.items() if n not in aside})
+    if not wanted:
+        raise found.refusal()
+    return wanted, aside
 
 
 def together(

@@ -22,7 +22,7 @@ LIFE_COLUMNS = "incarnation bigint PRIMARY KEY, views text, tables list<text>"
 
 AUDIT_COLUMNS = "name text PRIMARY KEY, incarnation bigint, epoch bigint, level text"
 
-ChangeKind = OneOf["create", "replace", "drop", "unchanged", "kept"]
+ChangeKind = OneOf["create", "replace", "drop", "unchanged", "kept", "aside"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

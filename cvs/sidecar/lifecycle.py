@@ -220,7 +220,7 @@ def _run_settings(views: Views, declared: tuple[DeclaredView, ...]) -> RunSettin
     older = _serving_life(views, incarnation)
     return RunSettings(
         address=cluster_address(settings),
-        views_sql="\n".join(view.statement for view in views.kept().values()),
+        views_sql="\n".join(view.statement for view in views.made().values()),
         incarnation=incarnation,
         older=older,
         build_rows_a_second=settings.views.build_rows_per_second,

@@ -1,17 +1,23 @@
 """What `cvs run` recorded, made ready for the judge: its files say what moved, the cluster says what the views are."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cvs.capture.opening import filled_by_others
 from cvs.checker.classify import Judgement
+from cvs.programs.epoch_run import without_claim
+from cvs.programs.stage_bucket import drive
 from cvs.report.audit import audit_events
 from cvs.report.summary import Document
 from cvs.sidecar.settings import Settings
-from cvs.sidecar.views import opened_views
+from cvs.sidecar.views import Serving, opened_views
+from cvs.store.session import CassandraSession
+from cvs.stream.epochs import Epoch, epochs
 from cvs.stream.quarantine import quarantined
-from cvs.stream.recorded import Recorded, recorded
+from cvs.stream.recipe import recipe_of
+from cvs.stream.recorded import Recorded, history_of, images_of, recorded
 from cvs.stream.recording import recording_files
 
 
@@ -22,15 +28,51 @@ def history_of_recording(settings: Settings, folders: Iterable[Path], *, last: i
     """
     with opened_views(settings) as views:
         serving = views.serving()
+        files = [file for folder in folders for file in recording_files(folder)]
+        captured = not filled_by_others(settings.feed.name)
+        if serving.broken:
+            return _of_sound(views.session, files, serving, captured=captured, last=last)
         return recorded(
             views.session,
-            [file for folder in folders for file in recording_files(folder)],
+            files,
             views_sql=serving.views_sql,
             keyspaces=serving.keyspaces,
             names=serving.names,
-            captured=not filled_by_others(settings.feed.name),
+            captured=captured,
             last=last,
         )
+
+
+def _of_sound(
+    session: CassandraSession, files: Iterable[Path], serving: Serving, *, captured: bool, last: int
+) -> Recorded:
+    """Return the history of the views that can still be made, where the tables of others changed or are gone."""
+    recipe, declared = recipe_of(
+        session, serving.views_sql, names=serving.names, keyspaces=serving.keyspaces, captured=captured
+    )
+    program, door = recipe.program(), recipe.door(session)
+    images, void = images_of(program, door), drive(without_claim(program), door)
+    ran = [it for it in epochs(files) if it.incarnation == serving.names.incarnation]
+    widths = {table.name: len(table.columns) for table in recipe.plan.bases}
+    told = f"{serving.names.keyspace}, recorded"
+    found = history_of(declared, recipe.plan, of_tables(ran, widths), images, run=told, last=last, void=void)
+    stand = [name for name in found.unshown if name not in serving.broken]
+    return replace(found, unshown=(*stand, *(f"{name} ({why})" for name, why in serving.broken.items())))
+
+
+def of_tables(ran: Iterable[Epoch], widths: Mapping[str, int]) -> list[Epoch]:
+    """Return what epochs did to some base tables, from when these had the columns that they have."""
+    found: list[Epoch] = []
+    for epoch in ran:
+        epoch.bases = tuple(move for move in epoch.bases if move[0] in widths)
+        fits = all(
+            len(row) == widths[table] for table, _, *both in epoch.bases for row in both if row is not None
+        )
+        if not fits:
+            found.clear()
+            continue
+        found.append(epoch)
+    return found
 
 
 def judged_recording(

@@ -4,7 +4,7 @@ import difflib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -31,6 +31,7 @@ from cvs.sidecar.catalog import Catalog, CatalogView
 from cvs.sidecar.requests import Requests
 from cvs.sidecar.scanning import TableScan, canonical_form, pages
 from cvs.sidecar.settings import Settings
+from cvs.sidecar.soundness import Soundness, soundness, statements_in
 from cvs.sidecar.verification import Records, Report, Shown, caught_up, verify
 from cvs.store.outcomes import UNANSWERED
 from cvs.store.schema import base_tables
@@ -41,6 +42,7 @@ from cvs.stream.tables import Names
 
 Row = dict[str, Any]  # because columns have any CQL type
 GOLDEN = 0.618
+ASIDE = "it is left aside until the next cvs rebuild --all"
 NAMED_MAX = 5  # of the views of a cluster, where one was named that is not there
 
 
@@ -73,6 +75,7 @@ class Serving:
     views_sql: str
     keyspaces: tuple[str, ...]
     names: Names
+    broken: Mapping[str, str] = field(default_factory=dict)  # views that are left out, and why
 
 
 @dataclass(slots=True, kw_only=True)
@@ -110,28 +113,28 @@ class Views:
         """Parse a text against the live schema; views without a keyspace go into the published one."""
         return parse_views(text, self.bases(), keyspace=self.settings.views.published_keyspace)
 
-    def declared(self) -> tuple[DeclaredView, ...]:
-        """Return the kept views, parsed; a base table that was dropped or changed since may make that impossible."""
+    def made(self) -> dict[str, CatalogView]:
+        """Return the kept views that belong to the newest incarnation: all but those it left aside."""
         kept = self.kept()
-        try:
-            return self.parsed("\n".join(view.statement for view in kept.values()))
-        except SpecificationError:
-            raise self._outlived(kept.values()) from None
+        life = self.catalog.lives().get(self.catalog.incarnation()) if kept else None
+        return kept if life is None else {n: kept[n] for n in kept if n in statements_in(life.views)}
 
-    def _outlived(self, kept: Iterable[CatalogView]) -> SpecificationError:
-        """Say which kept views the base tables cannot make any more, and why."""
-        able, unable = [""], []
-        for view in kept:
-            try:
-                self.parsed("\n".join([*able, view.statement]))
-            except SpecificationError as refusal:
-                unable.append(f"{view.name} ({refusal.what})")
-            else:
-                able.append(view.statement)
-        return SpecificationError(
-            f"views that the base tables cannot make any more: {', '.join(unable)}",
-            next_step="bring back what is missing, or apply views.sql without them: cvs apply views.sql --prune",
-        )
+    def sound(self) -> Soundness:
+        """Return the kept views that can be made of the base tables as they are, and why others cannot."""
+        kept, made = self.kept(), self.made()
+        found = soundness(self.parsed, {name: view.statement for name, view in made.items()})
+        if kept.keys() <= made.keys():
+            return found
+        now = soundness(self.parsed, {name: view.statement for name, view in kept.items()})
+        aside = {name: now.broken.get(name, ASIDE) for name in kept if name not in made}
+        return replace(found, broken={**found.broken, **aside})
+
+    def declared(self) -> tuple[DeclaredView, ...]:
+        """Return the views of the newest incarnation; a base table that was changed since may make that impossible."""
+        found = soundness(self.parsed, {name: view.statement for name, view in self.made().items()})
+        if found.broken:
+            raise found.refusal()
+        return found.views
 
     def plans(self, declared: tuple[DeclaredView, ...]) -> dict[str, str]:
         """Return what is done for each view, in words."""
@@ -146,33 +149,33 @@ class Views:
         keyspace = self.settings.views.state_keyspace
         incarnation = read_control(self.session, keyspace).signature.incarnation
         text = self.catalog.lives()[incarnation].views
-        declared = self.parsed(text)
-        bases = {base for it in declared for base in base_names(it.definition)} - {it.name for it in declared}
+        found = soundness(self.parsed, statements_in(text))
+        if not found.views:
+            raise found.refusal()
+        bases = {base for it in found.views for base in base_names(it.definition)}
         return Serving(
-            views_sql=text,
-            keyspaces=tuple(sorted({base.split(".", 1)[0] for base in bases})),
+            views_sql="\n".join(view.statement for view in found.views),
+            keyspaces=tuple(
+                sorted({base.split(".", 1)[0] for base in bases - {it.name for it in found.views}})
+            ),
             names=Names(keyspace=keyspace, incarnation=incarnation),
+            broken=found.broken,
         )
 
     def named(self, name: str) -> DeclaredView:
-        """Return one kept view by its full or bare name."""
-        declared = self.declared()
-        found = [v for v in declared if v.name == name] or [
-            v for v in declared if v.name.split(".", 1)[1] == name
-        ]
-        if not found:
-            raise no_such_view(name, [v.name for v in declared])
-        if len(found) > 1:
-            raise SpecificationError(
-                f'"{name}" is the name of {len(found)} views',
-                next_step=f"say which: {' or '.join(v.name for v in found)}",
-            )
-        return found[0]
+        """Return one kept view by its full or bare name; one that cannot be made is refused."""
+        found = self.sound()
+        full = full_name(name, [*(view.name for view in found.views), *found.broken])
+        if full in found.broken:
+            raise replace(found, broken={full: found.broken[full]}).refusal()
+        return next(view for view in found.views if view.name == full)
 
-    def asked_for(self, name: str | None) -> list[DeclaredView]:
+    def asked_for(self, name: str | None) -> Soundness:
         """Return one kept view, or all of them; that there is none is said."""
-        found = [self.named(name)] if name else [*self.declared()]
-        if not found:
+        found = Soundness(views=(self.named(name),)) if name else self.sound()
+        if not found.views and found.broken:
+            raise found.refusal()
+        if not found.views:
             raise not_applied()
         return found
 
@@ -296,7 +299,7 @@ class Views:
     def _needed(self, view: DeclaredView) -> list[DeclaredView]:
         """Return the views a view reads, directly or not, before itself."""
         needed = {view.name}
-        ordered = list(self.declared())
+        ordered = self.sound().views
         for one in reversed(ordered):
             if one.name in needed:
                 needed |= base_names(one.definition)
@@ -308,6 +311,18 @@ class Views:
         result = self.session.driver.execute(statement.bind(values))
         names = result.column_names
         return [dict(zip(names, row, strict=True)) for row in result]
+
+
+def full_name(name: str, known: Sequence[str]) -> str:
+    """Return the full name of a view, given that or the bare one."""
+    found = [it for it in known if it == name] or [it for it in known if it.split(".", 1)[1] == name]
+    if not found:
+        raise no_such_view(name, known)
+    if len(found) > 1:
+        raise SpecificationError(
+            f'"{name}" is the name of {len(found)} views', next_step=f"say which: {' or '.join(found)}"
+        )
+    return found[0]
 
 
 def no_such_view(name: str, known: Sequence[str]) -> SpecificationError:

@@ -195,7 +195,7 @@ def dropped(operator: Operator, session: CassandraSession) -> None:
     operator.start()
     assert operator.sidecar.wait(30) == 2
     assert "cannot make any more: yard_views.words" in operator.log()
-    assert "cvs apply views.sql --prune" in operator.log()
+    assert "cvs drop yard_views.words" in operator.log()
     operator.sidecar = None
     assert "words (drop)" in operator.apply(*declared("counts", "places"), prune=True)
     operator.start()

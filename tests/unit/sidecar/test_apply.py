@@ -14,6 +14,7 @@ from cvs.plan.sql import parse_views
 from cvs.sidecar.apply import Proposal, carry_out, check_timeline
 from cvs.sidecar.catalog import Change
 from cvs.sidecar.settings import Settings, settings_from
+from cvs.sidecar.soundness import Soundness
 from cvs.sidecar.views import Views, no_such_view
 from cvs.store.doctor import nodes_without
 
@@ -111,8 +112,8 @@ def test_of_many_views_the_nearest_are_named(name: str, known: list[str], hint: 
 
 def test_a_bare_name_of_two_views_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """`cvs drop v` dropped the first of them."""
-    declared = [SimpleNamespace(name=name) for name in ("a.v", "b.v", "b.w")]
-    monkeypatch.setattr(Views, "declared", lambda _: declared)
+    declared: Any = tuple(SimpleNamespace(name=name) for name in ("a.v", "b.v", "b.w"))
+    monkeypatch.setattr(Views, "sound", lambda _: Soundness(views=declared))
     nobody: Any = None
     views = Views(session=nobody, settings=Settings())
     with pytest.raises(SpecificationError, match=r"say which: a\.v or b\.v"):

@@ -17,6 +17,7 @@ from cvs.sidecar.catalog import CatalogView
 from cvs.sidecar.repairing import repair
 from cvs.sidecar.requests import PIPELINE, Asked, Requests
 from cvs.sidecar.settings import Settings
+from cvs.sidecar.soundness import Soundness
 from cvs.sidecar.verification import Difference, Report
 from cvs.sidecar.views import Views
 
@@ -89,8 +90,9 @@ def test_what_a_paused_view_lacks_is_not_called_wrong(
     """`cvs verify` said "rows are wrong", and to repair them."""
     wrong = Difference(kind="missing", key=(1,), expected={"a": 1}, found=None)
     report = replace(RIGHT, differences=(wrong,), stopped=stopped)
+    view: Any = SimpleNamespace(name="s.v")
     views: Any = SimpleNamespace(
-        asked_for=lambda _: [SimpleNamespace(name="s.v")],
+        asked_for=lambda _: Soundness(views=(view,)),
         building=lambda _: False,
         verify=lambda *_: report,
     )
