@@ -86,6 +86,11 @@ def _print(report: Report) -> None:
         out.print(f"  and {len(wrong) - SHOWN_MAX} more: cvs verify {report.view} --json")
     if report.unread_count:
         out.print(f"  {report.unread_count} base rows cannot be read and contribute nothing: cvs quarantine")
+    if wrong and report.broken:
+        out.print(
+            f"next: cvs rebuild {report.view}: the view is broken (cvs status says why), and follows nothing any more"
+        )
+        return
     if wrong and report.stopped:
         out.print(f"next: {report.stopped}, then verify it again: it stands still because it was told to")
         return

@@ -43,6 +43,12 @@ def repair(views: Views, view: DeclaredView, *, wait_s: float, seconds: float = 
     """Verify a view, let it be shown anew if rows stay wrong, and verify it again."""
     if go_on := views.stopped(view):  # it would be waited for in vain
         raise StoreError("it is paused: no row of it is put", where=view.name, next_step=f"first: {go_on}")
+    if views.broken(view):
+        raise StoreError(
+            "the view is broken: it follows its base tables no more, and nothing is put",
+            where=view.name,
+            next_step=f"cvs rebuild {view.name}",
+        )
     before = views.verify(view, wait_s)
     if not before.differences:
         return Repair(before=before)

@@ -64,6 +64,7 @@ class Report:
     latest_write: int = 0
     unread_count: int = 0  # base rows that cannot be read, and so contribute nothing
     stopped: str = ""  # what lets the view go on: it stands still because it was told to
+    broken: bool = False  # the pipeline follows it no more: only a rebuild makes it right
     lagging: bool = (
         False  # the view did not come to show what was written before a round, so it may only lack that
     )

@@ -25,7 +25,7 @@ from cvs.plan.maintenance import maintenance_plan
 from cvs.plan.relations import read_columns
 from cvs.plan.sql import DeclaredView, base_names, parse_views
 from cvs.plan.statistics import Statistics, Weights
-from cvs.programs.epoch import BUILDING, LIVE, PUBLISHING, Control
+from cvs.programs.epoch import BROKEN, BUILDING, LIVE, PUBLISHING, Control
 from cvs.programs.epoch_run import told_key
 from cvs.sidecar.catalog import Catalog, CatalogView
 from cvs.sidecar.requests import Requests
@@ -187,6 +187,11 @@ class Views:
         pin = control.pin
         return pin.views.get(view.name, BUILDING if pin.views else LIVE) in (BUILDING, PUBLISHING)
 
+    def broken(self, view: DeclaredView) -> bool:
+        """Say whether the pipeline gave a view up: its base table was truncated, or changes of it were lost."""
+        control = self._control()
+        return control is not None and control.pin.views.get(view.name) == BROKEN
+
     def verify(self, view: DeclaredView, seconds: float) -> Report:
         """Compare a view with its base tables while writes go on; it gets at least some seconds to catch up.
 
@@ -209,8 +214,9 @@ class Views:
             found=lambda: self._found(view),
             wait=wait,
         )
-        stopped = self.stopped(view) if report.differences else ""
-        return replace(report, unread_count=len(unread), stopped=stopped)
+        broken = bool(report.differences) and self.broken(view)
+        stopped = self.stopped(view) if report.differences and not broken else ""
+        return replace(report, unread_count=len(unread), stopped=stopped, broken=broken)
 
     def stopped(self, view: DeclaredView) -> str:
         """Return the command that lets a view go on which stands still because it was told to; empty: none did."""

@@ -13,6 +13,7 @@ from cassandra.protocol import OverloadedErrorMessage, ServerError
 
 from cvs.cli import run
 from cvs.errors import StoreError
+from cvs.programs.epoch import BROKEN, LIVE
 from cvs.sidecar.catalog import CatalogView
 from cvs.sidecar.repairing import repair
 from cvs.sidecar.requests import PIPELINE, Asked, Requests
@@ -22,6 +23,7 @@ from cvs.sidecar.verification import Difference, Report
 from cvs.sidecar.views import Views
 
 RIGHT = Report(view="s.v", expected_count=1, found_count=1, rounds=1, differences=())
+WRONG = Difference(kind="missing", key=(1,), expected={"a": 1}, found=None)
 
 WHILE_A_NODE_STOPS = (
     ConnectionShutdown("the node closed it"),
@@ -72,6 +74,7 @@ def test_a_view_that_stands_still_because_it_was_told_to_is_not_repaired(
     kept = {"s.v": CatalogView(name="s.v", statement="", level="strong", paused=paused)}
     monkeypatch.setattr(Views, "kept", lambda _: kept)
     monkeypatch.setattr(Views, "verify", lambda *_: RIGHT)
+    monkeypatch.setattr(Views, "broken", lambda *_: False)
     monkeypatch.setattr(Requests, "rows", lambda _: rows)
     views = Views(session=cast("Any", None), settings=Settings())
     view: Any = SimpleNamespace(name="s.v")
@@ -88,17 +91,35 @@ def test_what_a_paused_view_lacks_is_not_called_wrong(
     stopped: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`cvs verify` said "rows are wrong", and to repair them."""
-    wrong = Difference(kind="missing", key=(1,), expected={"a": 1}, found=None)
-    report = replace(RIGHT, differences=(wrong,), stopped=stopped)
-    view: Any = SimpleNamespace(name="s.v")
-    views: Any = SimpleNamespace(
-        asked_for=lambda _: Soundness(views=(view,)),
-        building=lambda _: False,
-        verify=lambda *_: report,
-    )
-    monkeypatch.setattr("cvs.cli.verify.opened_views", lambda _: nullcontext(views))
-    monkeypatch.setattr("cvs.cli.verify.give_way", lambda: None)
-    assert run(["verify"]) == code
+    assert verified(replace(RIGHT, differences=(WRONG,), stopped=stopped), monkeypatch) == code
     said = capsys.readouterr().out
     assert ("1 rows are wrong" in said, "cvs repair" in said) == (not stopped, not stopped)
     assert (f"next: {stopped}, then verify it again" in said) == bool(stopped)
+
+
+def verified(report: Report, monkeypatch: pytest.MonkeyPatch) -> int:
+    view: Any = SimpleNamespace(name="s.v")
+    views: Any = SimpleNamespace(
+        asked_for=lambda _: Soundness(views=(view,)), building=lambda _: False, verify=lambda *_: report
+    )
+    monkeypatch.setattr("cvs.cli.verify.opened_views", lambda _: nullcontext(views))
+    monkeypatch.setattr("cvs.cli.verify.give_way", lambda: None)
+    return run(["verify"])
+
+
+def test_a_broken_view_is_to_be_rebuilt_not_repaired(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After TRUNCATE of its base table `cvs verify` advised a repair, which puts the rows of before again."""
+    report = replace(RIGHT, differences=(WRONG,), broken=True)
+    assert verified(report, monkeypatch) == 1
+    said = capsys.readouterr().out
+    assert ("next: cvs rebuild s.v" in said, "cvs repair" in said) == (True, False)
+    pin = SimpleNamespace(views={"s.v": BROKEN, "s.w": LIVE})
+    monkeypatch.setattr(Views, "_control", lambda _: SimpleNamespace(pin=pin))
+    monkeypatch.setattr(Views, "stopped", lambda *_: "")
+    views = Views(session=cast("Any", None), settings=Settings())
+    view: Any = SimpleNamespace(name="s.v")
+    assert not views.broken(cast("Any", SimpleNamespace(name="s.w")))
+    with pytest.raises(StoreError, match=r"cvs rebuild s\.v"):
+        repair(views, view, wait_s=0)
