@@ -20,7 +20,7 @@ from cvs.sidecar.views import cluster_address
     "--feed", "name", help="A folder, or kafka://host:port/topic; that of [feed] in the settings by default."
 )
 @click.option("--node", "address", default="127.0.0.1", show_default=True, help="CQL address of the node.")
-@click.option("--port", type=int, default=9042, show_default=True, help="CQL port of the node.")
+@click.option("--port", type=int, help="CQL port of the node; that of [cluster] in the settings by default.")
 @settings_option
 @click.option("--cdc-raw", type=click.Path(path_type=Path), default=None, help="The node's cdc_raw folder.")
 @click.option("--stream", default="", help="Name of the stream; the node's host id by default.")
@@ -33,7 +33,7 @@ from cvs.sidecar.views import cluster_address
 def command(
     name: str | None,
     address: str,
-    port: int,
+    port: int | None,
     settings_file: str | None,
     cdc_raw: Path | None,
     stream: str,
@@ -67,7 +67,7 @@ def command(
     settings = read_settings(settings_file)
     refuse_filled_by_others(name or settings.feed.name)
     feed = open_feed(name or settings.feed.name)
-    connection = NodeConnection(address, port, entry=cluster_address(settings))
+    connection = NodeConnection(address, port or settings.cluster.port, entry=cluster_address(settings))
     wanted = (lambda definition: definition.capture and definition.full_name in tables) if tables else None
     capture = Capture(
         connection, feed, stream=stream, folder=cdc_raw, eager=eager, delete=not keep, wanted=wanted

@@ -30,11 +30,15 @@ def command(settings_file: str | None, dry_run: bool, yes: bool, as_json: bool) 
         statements = (
             uninstall_statements(views) if settings.views.state_keyspace in _keyspaces(views.session) else ()
         )
+        if statements and not dry_run:
+            if not yes:
+                _refuse_unasked(as_json)
+            wait_stopped(views)  # before it tells what it would remove, and asks
         if not as_json:
             console().print("\n".join(f"{s};" for s in statements) or "nothing of cvs is here")
-        agreed = bool(statements) and not dry_run and (yes or _asked(as_json))
+        agreed = bool(statements) and not dry_run and (yes or click.confirm("Remove all of this?"))
         if agreed:
-            wait_stopped(views)
+            wait_stopped(views)  # one may have been started while it was asked
         for statement in statements if agreed else ():
             views.session.define(statement)
     if agreed and not as_json:
@@ -48,7 +52,6 @@ def _keyspaces(session: CassandraSession) -> set[str]:
     return set(session.driver.cluster.metadata.keyspaces)
 
 
-def _asked(as_json: bool) -> bool:
+def _refuse_unasked(as_json: bool) -> None:
     if as_json or not sys.stdin.isatty():
         raise SpecificationError("nobody to ask", next_step="look with --dry-run, agree with --yes")
-    return click.confirm("Remove all of this?")
