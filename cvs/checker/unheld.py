@@ -15,42 +15,54 @@ from cvs.checker.provenance import Near, Reach, Versioned
 from cvs.checker.replay import BaseRecord, Key
 from cvs.history import events as ev
 from cvs.model.identity import key_identity
-
-MOST = 65_000
-"""Bytes of a key; Cassandra's limit is 65,535 with what separates its parts."""
+from cvs.model.keys import KEY_BYTES_MAX, refusal, size
 
 
-def too_long(values: Iterable[Any]) -> bool:
-    """Say whether the texts and blobs of a key are more than a table holds."""
-    return (
-        sum(len(v.encode()) if isinstance(v, str) else len(v) for v in values if isinstance(v, str | bytes))
-        > MOST
-    )
+def too_long(key: Sequence[Any], partition: int = 0) -> bool:
+    """Say whether no table can hold a key; where it is not known which part is which, whether one might not."""
+    return bool(refusal(key, partition)) if partition else size(key) > KEY_BYTES_MAX
 
 
-def has_long_rows(events: Iterable[Any]) -> bool:
-    """Say whether a base row could give a key that is too long."""
+def parts_of(events: Iterable[Any]) -> dict[str, int]:
+    """Return how many columns of each view's key are the partition key, as far as headers say it."""
+    views = [it for event in events if isinstance(event, ev.RunStarted) for it in event.views]
+    return {str(it.get("name")): it["partition"] for it in views if isinstance(it.get("partition"), int)}
+
+
+def has_unheld(events: Sequence[Any]) -> bool:
+    """Say whether a view record is there, or a base row could give one, that no table can hold."""
+    parts = parts_of(events)
     for event in events:
-        if isinstance(event, ev.BaseUpdateCalled) and event.row is not None and too_long(event.row.values()):
+        if (
+            isinstance(event, ev.BaseUpdateCalled)
+            and event.row is not None
+            and too_long([*event.row.values()])
+        ):
             return True
-        if isinstance(event, ev.Checkpoint) and any(
-            row is not None and too_long(row.values()) for *_, row in event.base
+        if isinstance(event, ev.TestAndSetCalled) and too_long(event.view_key, parts.get(event.view, 0)):
+            return True
+        if isinstance(event, ev.Checkpoint) and (
+            any(row is not None and too_long([*row.values()]) for *_, row in event.base)
+            or any(too_long(key, parts.get(view, 0)) for view, key, *_ in event.views)
         ):
             return True
     return False
 
 
-def without_them(events: Iterable[Any]) -> list[Any]:
+def without_them(events: Sequence[Any]) -> list[Any]:
     """Leave such records out of checkpoints, which are computed from the base: nobody saw them there."""
+    parts = parts_of(events)
     return [
-        replace_fields(event, views=tuple(each for each in event.views if not too_long(each[1])))
+        replace_fields(
+            event, views=tuple(it for it in event.views if not too_long(it[1], parts.get(it[0], 0)))
+        )
         if isinstance(event, ev.Checkpoint)
         else event
         for event in events
     ]
 
 
-def shown_anyway(events: Iterable[Any], view: str) -> frozenset[Key]:
+def shown_anyway(events: Iterable[Any], view: str, partition: int) -> frozenset[Key]:
     """Return the keys that are too long and were given a row all the same."""
     return frozenset(
         key_identity(event.view_key)
@@ -58,7 +70,7 @@ def shown_anyway(events: Iterable[Any], view: str) -> frozenset[Key]:
         if isinstance(event, ev.TestAndSetCalled)
         and event.view == view
         and event.row is not None
-        and too_long(event.view_key)
+        and too_long(event.view_key, partition)
     )
 
 
@@ -70,7 +82,7 @@ class HeldMeaning(DefinitionMeaning):
 
     def holds(self, key: Key) -> bool:
         """Say whether a record can be there."""
-        return key in self.shown or not too_long(key)
+        return key in self.shown or not too_long(key, self.definition.partition)
 
     def view(self, base: Base) -> Mapping[Key, Any]:
         """Leave out what cannot be there."""

@@ -150,11 +150,15 @@ Relation = Scan | Select | Project | Distinct | Aggregate | Join | SetOperation 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewDefinition:
-    """A named relation and the columns that key its view records."""
+    """A named relation and the columns that key its view records.
+
+    `partition`: how many of them, the first, are the partition key of the view's table; 0: not known.
+    """
 
     name: str
     relation: Relation
     key: tuple[str, ...]
+    partition: int = 0
 
 
 def output_columns(

@@ -8,14 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cvs.model.expressions import Column
+from cvs.model.keys import refusal
 from cvs.model.stages import Edge, Plan, Publication
 from cvs.programs.epoch import Pin
 from cvs.programs.stage_bag import Bag, Changes
 from cvs.programs.stage_codec import Value, Values, pack, picking
 from cvs.programs.stage_combined import Combined
 from cvs.programs.stage_edges import columns_of_sources, compile_edge, through
-
-KEY_BYTES_MAX = 65_000  # Cassandra's limit is 65,535 for a whole key, lengths included
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,23 +85,9 @@ class PublishCompute:
             assert pair[side] is None, f"{self.publication.table}: a key is not unique: {key}"
             pair[side] = row
         return [
-            Shown(key=key, before=pair[0], now=pair[1], refused=self._refused(key))
+            Shown(key=key, before=pair[0], now=pair[1], refused=refusal(key, self._partition_columns))
             for _, (key, pair) in sorted(moved.items(), key=_first)
         ]
-
-    def _refused(self, key: Values) -> str:
-        """Say why no row can have this key; the rules are Cassandra's."""
-        if self._partition_columns == 1 and key[0] in ("", b""):
-            return "an empty value cannot be the whole partition key"
-        if sum(map(_most, key)) <= KEY_BYTES_MAX:
-            return ""
-        for name, part in (
-            ("partition key", key[: self._partition_columns]),
-            ("clustering columns", key[self._partition_columns :]),
-        ):
-            if sum(map(_size, part)) > KEY_BYTES_MAX:
-                return f"the {name} would have more than {KEY_BYTES_MAX:,} bytes"
-        return ""
 
     def request(self, shown: list[Shown], pin: Pin) -> PutRows:
         """Return the puts and deletes of an epoch."""
@@ -138,20 +123,6 @@ class Publishing:
                     rows.setdefault(numbers[way], Bag()).add(row, count, name)
         for number, it in enumerate(self._publications):
             yield it, it.moved(rows[number]) if number in rows else []
-
-
-def _most(value: Value) -> int:
-    """Return a bound of the bytes that a value has in a key, quickly."""
-    return 4 * len(value) if isinstance(value, str) else _size(value)
-
-
-def _size(value: Value) -> int:
-    """Return the bytes that a value has in a key; of what is small anyway nothing."""
-    if isinstance(value, str):
-        return len(value.encode())
-    if isinstance(value, bytes):
-        return len(value)
-    return sum(4 + _size(part) for part in value) if isinstance(value, tuple) else 0
 
 
 def _first(item: tuple[bytes, object]) -> bytes:

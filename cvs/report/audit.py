@@ -14,7 +14,7 @@ from cvs.checker.meaning import DefinitionMeaning, Meaning
 from cvs.checker.reference import REFERENCES
 from cvs.checker.replay import Run, ViewRun, replay
 from cvs.checker.search import linearizable
-from cvs.checker.unheld import HeldMeaning, has_long_rows, shown_anyway, without_them
+from cvs.checker.unheld import HeldMeaning, has_unheld, shown_anyway, without_them
 from cvs.checker.verdict import QUESTIONS, Finding, Verdict
 from cvs.errors import AssumptionError, HistoryError, SpecificationError
 from cvs.history.checkpoint import window as window_of
@@ -71,7 +71,7 @@ def audit(
                     )
                 return _foreign(run, run.foreign, budget)
             events = run.events if window == (None, None) else _within(run.events, window)
-            held = reference == "absorbed" and has_long_rows(events)  # it was a recording, as it seems
+            held = reference == "absorbed" and has_unheld(events)  # it was a recording, as it seems
             events = without_them(events) if held else events
             if views is None and not partial and not held:
                 judgement = events_in_bulk(events, reference, budget)
@@ -104,7 +104,7 @@ def audit_events(
     require_levels(expected or {})
     with _no_collection():
         kept = events if window == (None, None) else _within(events, window)
-        longest = has_long_rows(kept)
+        longest = has_unheld(kept)
         kept = without_them(kept) if longest else kept
         judgement = None if views is not None or longest else events_in_bulk(kept, reference, budget)
         if picture and judgement is not None:
@@ -264,7 +264,8 @@ def _held_of(tables: dict[str, BaseTable], events: list[Any]) -> Meanings:
     def meaning(view: ViewRun) -> Meaning | None:
         if view.definition is None or "relation" not in view.definition:
             return None
-        return HeldMeaning(view_from_json(view.definition), tables, shown=shown_anyway(events, view.name))
+        definition = view_from_json(view.definition)
+        return HeldMeaning(definition, tables, shown=shown_anyway(events, view.name, definition.partition))
 
     return meaning
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from cvs.history import events as ev
 from cvs.model.definitions import definition_to_json
+from cvs.model.keys import refusal
 from cvs.model.recompute import recompute
 from cvs.model.views import BaseTable, ViewDefinition
 from cvs.programs.stage_codec import Values
@@ -116,6 +117,8 @@ class Assembler:
             everything = {table: list(self._base.tables[table].values()) for table in view.reach.tables}
             for row in recompute(view.definition, everything, self._tables).values():
                 key = tuple(row[column] for column in view.key)
+                if refusal(key, view.definition.partition):
+                    continue  # no table holds it: it is in quarantine
                 view.rows[key], view.signatures[key] = row, signature
                 views.append((name, key, signature, row))
             if len(view.reach.tables) > 1:

@@ -239,7 +239,8 @@ def _described(declared: Iterable[DeclaredView]) -> list[tuple[Any, tuple[str, .
     known: dict[str, DeclaredView] = {}
     found = []
     for view in declared:
-        whole = replace(view.definition, relation=inlined(view.definition.relation, known))
+        relation = inlined(view.definition.relation, known)
+        whole = replace(view.definition, relation=relation, partition=len(view.key.partition))
         known[view.name] = replace(view, definition=whole)
         found.append((whole, tuple(name for name, _ in view.columns), tuple(view.key.columns)))
     return found

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
+from cvs.model.keys import KEY_BYTES_MAX
 from cvs.programs.delta import Deletion, PartitionImage
 from cvs.programs.epoch import Pin, commit, read_control
 from cvs.programs.epoch_whole import places, whole_step
 from cvs.programs.stage_bucket import drive
 from cvs.programs.stage_codec import framed
 from cvs.programs.stage_delta import split
-from cvs.programs.stage_publish import KEY_BYTES_MAX, PutRows
+from cvs.programs.stage_publish import PutRows
 from cvs.programs.stored import StoredPartition, encode_stored
 from cvs.simulate.epochs import EpochScenario, EpochWorld
 from cvs.simulate.scheduler import replayed_epochs

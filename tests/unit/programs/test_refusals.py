@@ -7,6 +7,7 @@ import pytest
 
 from cvs.errors import SpecificationError
 from cvs.model.expressions import Column
+from cvs.model.keys import KEY_BYTES_MAX
 from cvs.model.outcome import Outcome, OutcomeKind
 from cvs.model.signature import Signature
 from cvs.model.stages import DistinctStage, Edge, Plan, Publication, Zone
@@ -29,7 +30,7 @@ from cvs.programs.stage_bucket import (
 )
 from cvs.programs.stage_cells import KeptBags
 from cvs.programs.stage_codec import framed, pack
-from cvs.programs.stage_publish import KEY_BYTES_MAX, PublishCompute, Shown
+from cvs.programs.stage_publish import PublishCompute, Shown
 from cvs.programs.stage_snapshot import MovedOnError, SnapshotReader
 from cvs.programs.stage_state import State
 from cvs.programs.stage_zone import ZoneCompute

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -384,6 +385,16 @@ def test_a_long_key_that_was_shown_is_judged() -> None:
     run.write(long, {"x": long, "sum": 2}, [("k1", 0, 1)])
     _, found = audit_events(run.rest(), files=[], reference="writers")
     assert found.level("record").not_refuted == "not converged"
+
+
+def test_a_long_key_may_be_a_tuple() -> None:
+    """Its parts were not counted: the pipeline had it in quarantine, and the judge missed it."""
+    run, long = Recorder(), (1, "x" * 70_000)
+    run.named("long", definition_to_json(replace(VIEWS["sum"], partition=1)))
+    run.base("k1", {"x": long, "y": 1})
+    run.write(long, None, [("k1", 0, 1)])
+    _, found = audit_events(run.rest(), files=[], reference="writers")
+    assert found.level("record").proved == found.level("view").proved == "complete"
 
 
 def test_a_recording_of_views_built_since_says_so(
