@@ -184,12 +184,14 @@ def _floor(deletion: Deletion | None) -> int:
     return -NEVER if deletion is None else deletion.written
 
 
-def merge_partition(a: PartitionImage, b: PartitionImage) -> PartitionImage:
-    """Merge what two sources say about one partition, beside its rows."""
-    deletion = later_deletion(a.deletion, b.deletion)
+def merge_partition(a: PartitionImage, *others: PartitionImage) -> PartitionImage:
+    """Merge what several sources say about one partition, beside its rows: together, since each may add one range."""
+    deletion, statics = a.deletion, a.statics
+    for b in others:
+        deletion, statics = later_deletion(deletion, b.deletion), merge(statics, b.statics)
     floor = _floor(deletion)
     strongest: dict[tuple[bytes, bool, bytes, bool], RangeDeletion] = {}
-    for it in (*a.ranges, *b.ranges):
+    for it in (it for image in (a, *others) for it in image.ranges):
         place = (it.start, it.start_inclusive, it.end, it.end_inclusive)
         known = strongest.get(place)
         if it.deletion.written > floor and (
@@ -197,9 +199,7 @@ def merge_partition(a: PartitionImage, b: PartitionImage) -> PartitionImage:
         ):
             strongest[place] = it
     return PartitionImage(
-        deletion,
-        tuple(strongest[place] for place in sorted(strongest)),
-        hide(merge(a.statics, b.statics), deletion),
+        deletion, tuple(strongest[place] for place in sorted(strongest)), hide(statics, deletion)
     )
 
 

@@ -19,7 +19,6 @@ from cvs.programs.delta import (
     RowImage,
     StaleDriverError,
     Visible,
-    deletion_over,
     hide,
     in_doubt,
     last_end,
@@ -32,6 +31,7 @@ from cvs.programs.delta import (
     no_ranges,
     visible,
 )
+from cvs.programs.slices import covering
 
 
 class StoredRow(msgspec.Struct, frozen=True, array_like=True):
@@ -99,8 +99,8 @@ def absorb(
         raise StaleDriverError(f"partition at epoch {header.epoch} seen by a driver of {epoch}")
     partition = NO_PARTITION if header is None else header.image
     new_header = None
-    for change in header_changes:
-        partition = merge_partition(partition, change)
+    if changed := list(header_changes):
+        partition = merge_partition(partition, *changed)
         new_header = StoredPartition(epoch, partition)
     out = Absorbed(new_header, {}, [], [], [])
     statics_end = next_expiry(partition.statics, clock)
@@ -110,13 +110,15 @@ def absorb(
         out.dropped.append(())
     elif keep and (new_header is not None or (header is not None and b"" in row_changes)):
         _note_end(out, b"", max(clock, last_end_of_partition(partition)) + keep)
-    for clustering in sorted({*rows, *row_changes}):
+    places = sorted({*rows, *row_changes})
+    deletion_over_row = covering(partition, inside, rows=len(places))
+    for clustering in places:
         stored = stood = rows.get(clustering)
         if stored is not None and stored.epoch > epoch:
             raise StaleDriverError(f"row at epoch {stored.epoch} seen by a driver of {epoch}")
         if stored is None or stored.epoch < epoch:
             changes = row_changes.get(clustering, [])
-            over = deletion_over(partition, clustering, inside)
+            over = deletion_over_row(clustering)
             stored = _move(stood, changes, over, partition.statics, epoch=epoch, clock=clock)
             may_go = -1 if changes else settled
             if stored is None and stood and _dropped(out, clustering, stood, clock, settled=may_go):

@@ -9,12 +9,12 @@ from cvs.programs.delta import (
     Inside,
     PartitionImage,
     RowImage,
-    deletion_over,
     hide,
     merge,
     merge_partition,
     visible,
 )
+from cvs.programs.slices import covering
 from cvs.programs.stored import StoredPartition, StoredRow
 
 
@@ -39,17 +39,19 @@ class Untimely:
         Rows at this epoch were looked at before: a replay asks again for none.
         """
         before = partition = NO_PARTITION if header is None else header.image
-        for it in self.header:
-            partition = merge_partition(partition, it)
+        if self.header:
+            partition = merge_partition(partition, *self.header)
         found = []
-        for clustering in sorted({*rows, *self.rows}):
+        places = sorted({*rows, *self.rows})
+        deletion_over_row = covering(partition, inside, rows=len(places))
+        for clustering in places:
             row = rows.get(clustering)
             if row is not None and row.epoch >= epoch:
                 continue
             image = changed = NOTHING if row is None else row.image
             for one in self.rows.get(clustering, ()):
                 changed = merge(changed, one)
-            deletion = deletion_over(partition, clustering, inside)
+            deletion = deletion_over_row(clustering)
             if deletion is not None:
                 changed = hide(changed, deletion)
             if visible(changed, partition.statics, clock) != visible(image, before.statics, clock):

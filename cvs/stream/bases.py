@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import date, timedelta
 from functools import partial
 from operator import itemgetter
-from typing import Any
 from uuid import UUID
 
 from cvs.capture import changes as captured
@@ -37,6 +36,7 @@ from cvs.programs.delta import (
 from cvs.programs.epoch_run import BaseReader
 from cvs.programs.stage_codec import Value, Values, pack, unpack
 from cvs.programs.stage_delta import DeltaInput, PartitionChanges
+from cvs.stream.clusterings import Inside
 
 PATH = b"."
 COLUMN_AND_PATH = itemgetter(0, 1)
@@ -86,7 +86,7 @@ def base_reader(
         buckets=buckets,
         decode=decoder.row,
         headers=clustered,
-        inside=_Inside(definition, decoder) if clustered else no_ranges,
+        inside=Inside(definition, decoder.types) if clustered else no_ranges,
     )
 
 
@@ -310,53 +310,3 @@ class _RowDecoder:
             return normal(kind, {decode_cql(key, path): decode_cql(value, data) for path, data in found})
         fields = {int.from_bytes(path, "big"): data for path, data in found}
         return tuple(decode_cql(part, fields.get(i)) for i, part in enumerate(kind.parts))
-
-
-class _Inside:
-    """Whether a row lies in a range deletion, by the table's own comparators."""
-
-    def __init__(self, definition: TableDefinition, decoder: _RowDecoder) -> None:
-        self._columns = [(column.name, column.descending) for column in definition.clustering]
-        self._kinds = [decoder.types[name] for name, _ in self._columns]
-        self._known: dict[bytes, list[tuple[bytes | None, Any]]] = {}
-
-    def __call__(self, deletion: RangeDeletion, clustering: bytes) -> bool:
-        """Compare prefixes component by component, DESC columns the other way round."""
-        row, start, end = self._read(clustering), self._read(deletion.start), self._read(deletion.end)
-        low = self._compare(row, start)
-        if low < 0 or (low == 0 and not deletion.start_inclusive):
-            return False
-        high = self._compare(row, end)
-        return high < 0 or (high == 0 and deletion.end_inclusive)
-
-    def _read(self, clustering: bytes) -> list[tuple[bytes | None, Any]]:
-        """Return each component with what orders it; remembered, since each row is asked about each range."""
-        found = self._known.get(clustering)
-        if found is None:
-            if len(self._known) >= KNOWN_AT_MOST:
-                self._known.clear()
-            found = [(data, self._order(i, data)) for i, data in enumerate(unpack(clustering))]
-            self._known[clustering] = found
-        return found
-
-    def _compare(self, left: list[tuple[bytes | None, Any]], right: list[tuple[bytes | None, Any]]) -> int:
-        """Compare as far as the second goes: a bound may have fewer components than a row."""
-        for (_, descending), (a, one), (b, other) in zip(self._columns, left, right, strict=False):
-            if a != b and one != other:
-                return (1 if one > other else -1) * (-1 if descending else 1)
-        return 0
-
-    def _order(self, place: int, data: bytes | None) -> Any:
-        kind = self._kinds[place]
-        if data is None:
-            return (0, 0)
-        value = decode_cql(kind, data)
-        if isinstance(value, UUID):
-            version = value.version or 0
-            return (1, (version, value.time if version == 1 else 0, value.bytes))
-        return (1, data if kind.name in BYTE_ORDERED else value)
-
-
-KNOWN_AT_MOST = 20_000
-"""Clusterings and bounds that are remembered as they were read, a table."""
-BYTE_ORDERED = {"ascii", "text", "varchar", "blob", "inet"}

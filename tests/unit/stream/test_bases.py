@@ -28,7 +28,7 @@ from cvs.programs.delta import RangeDeletion
 from cvs.programs.epoch_run import BaseReader, row_of
 from cvs.programs.stage_codec import pack
 from cvs.programs.stored import absorb
-from cvs.stream import bases
+from cvs.stream import clusterings
 from cvs.stream.bases import FAST, PATH, base_reader, base_table, delta_input, made_anew
 
 ROOM = ColumnKind.PARTITION_KEY
@@ -199,7 +199,7 @@ def test_a_row_is_read_once_for_all_ranges_of_its_partition(monkeypatch: pytest.
     """An epoch of a thousand deleted slices over thousands of rows took minutes: each was decoded for each."""
     reader = base_reader(DEFINITION, base_table(DEFINITION), delta="d", buckets=1)
     read: list[bytes] = []
-    monkeypatch.setattr(bases, "unpack", lambda data: (read.append(data), stage_codec.unpack(data))[1])
+    monkeypatch.setattr(clusterings, "unpack", lambda data: (read.append(data), stage_codec.unpack(data))[1])
     ranges = [
         RangeDeletion(pack((of("int", 2 * n + 1),)), True, pack((of("int", 2 * n),)), False, Deletion(5, 5))
         for n in range(20)
