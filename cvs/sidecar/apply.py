@@ -5,7 +5,7 @@ Everything cvs creates lives in the keyspaces the settings and the views name; o
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from uuid import uuid4
 
@@ -20,6 +20,7 @@ from cvs.sidecar.settings import Settings
 from cvs.sidecar.soundness import settled, soundness
 from cvs.sidecar.views import Views
 from cvs.store.doctor import nodes_without
+from cvs.store.schema import static_compact
 from cvs.stream.build import PREFIX
 from cvs.stream.quarantine import forget
 from cvs.stream.retiring import drop_tables
@@ -83,6 +84,7 @@ def propose(
         gone=gone,
     )
     plan = maintenance_plan(wanted, views.bases())
+    refuse_compact([base.name for base in plan.bases], static_compact(views.session))
     for view in wanted:
         check_timeline(view, views.settings)
     incarnation = views.catalog.incarnation() if kept else 0
@@ -165,6 +167,17 @@ def together(
             f"DROP of {', '.join(sorted(gone))}, which is kept", next_step="cvs drop VIEW"
         )
     return found
+
+
+def refuse_compact(bases: Iterable[str], compact: Collection[str]) -> None:
+    """Refuse tables with columns that no statement may name: no build could read them."""
+    if found := [name for name in bases if name in compact]:
+        raise SpecificationError(
+            "views cannot be kept of a table WITH COMPACT STORAGE and no clustering column",
+            where=", ".join(found),
+            next_step=f"ALTER TABLE {found[0]} DROP COMPACT STORAGE "
+            "(drop_compact_storage_enabled: true in cassandra.yaml)",
+        )
 
 
 def check_timeline(view: DeclaredView, settings: Settings) -> None:

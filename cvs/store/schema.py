@@ -1,6 +1,6 @@
 """The live schema as the model's words have it: read over CQL, user types spelled out."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from cvs.errors import SpecificationError
@@ -28,18 +28,39 @@ Rows = Iterable[Mapping[str, Any]]  # because a row of system_schema has texts, 
 
 def base_tables(session: CassandraSession) -> dict[str, BaseTable]:
     """Return all tables that are not Cassandra's own, by full name."""
-    return tables_of_rows(_read(session, "columns", _COLUMNS), _read(session, "types", _TYPES))
+    return tables_of_rows(
+        _read(session, "columns", _COLUMNS), _read(session, "types", _TYPES), static_compact(session)
+    )
 
 
-def tables_of_rows(columns: Rows, types: Rows = ()) -> dict[str, BaseTable]:
-    """Return tables from the rows of `system_schema.columns` and `types`."""
+def static_compact(session: CassandraSession) -> set[str]:
+    """Return the tables made `WITH COMPACT STORAGE` without clustering, by full name.
+
+    To Cassandra their columns are static, beside a clustering column and a value that no statement may name.
+    """
+    rows = _read(session, "tables", ("keyspace_name", "table_name", "flags"))
+    return {
+        f"{row['keyspace_name']}.{row['table_name']}"
+        for row in rows
+        if row["keyspace_name"] not in CASSANDRAS_OWN
+        and row["flags"] is not None
+        and not {"compound", "dense", "super"} & {*row["flags"]}
+    }
+
+
+def tables_of_rows(columns: Rows, types: Rows = (), compact: Collection[str] = ()) -> dict[str, BaseTable]:
+    """Return tables from the rows of `system_schema.columns` and `types`; `compact`: static ones, as CQL shows them."""
     user_types: dict[str, dict[str, tuple[tuple[str, str], ...]]] = {}
     for row in types:
         fields = tuple(zip(row["field_names"], row["field_types"], strict=True))
         user_types.setdefault(row["keyspace_name"], {})[row["type_name"]] = fields
     by_table: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in columns:
-        if row["keyspace_name"] not in CASSANDRAS_OWN:
+        hidden = (
+            row["kind"] in ("clustering", "regular")
+            and f"{row['keyspace_name']}.{row['table_name']}" in compact
+        )
+        if row["keyspace_name"] not in CASSANDRAS_OWN and not hidden:
             by_table.setdefault((row["keyspace_name"], row["table_name"]), []).append(row)
     return {f"{k}.{t}": _table(f"{k}.{t}", rows, user_types.get(k, {})) for (k, t), rows in by_table.items()}
 

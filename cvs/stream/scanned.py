@@ -21,7 +21,7 @@ from cvs.capture.changes import (
     TableDefinition,
     join_key,
 )
-from cvs.capture.values import is_multi_cell, type_of, user_types_of
+from cvs.capture.values import EMPTY, is_multi_cell, type_of, user_types_of
 from cvs.model.layout import quoted
 from cvs.programs.delta import ASSUMED, CONFIRMED, EXPIRED_TTL, Doubt, RowImage
 
@@ -45,7 +45,9 @@ class Selection:
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """Return the columns that have cells, statics first."""
-        return (*self.definition.of_kind(ColumnKind.STATIC), *self.definition.of_kind(ColumnKind.REGULAR))
+        kinds = (ColumnKind.STATIC, ColumnKind.REGULAR)
+        found = (column for kind in kinds for column in self.definition.of_kind(kind))
+        return tuple(column for column in found if column.type != EMPTY)  # no statement may name a hidden one
 
     @cached_property
     def select(self) -> str:

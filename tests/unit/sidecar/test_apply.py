@@ -11,7 +11,7 @@ from cvs.errors import SpecificationError, StoreError
 from cvs.plan.cql import tables_of_schema
 from cvs.plan.maintenance import maintenance_plan
 from cvs.plan.sql import parse_views
-from cvs.sidecar.apply import Proposal, carry_out, check_timeline
+from cvs.sidecar.apply import Proposal, carry_out, check_timeline, refuse_compact
 from cvs.sidecar.catalog import Change
 from cvs.sidecar.settings import Settings, settings_from
 from cvs.sidecar.soundness import Soundness
@@ -119,3 +119,10 @@ def test_a_bare_name_of_two_views_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(SpecificationError, match=r"say which: a\.v or b\.v"):
         views.named("v")
     assert (views.named("b.v").name, views.named("w").name) == ("b.v", "b.w")
+
+
+def test_a_static_table_with_compact_storage_is_refused_with_the_way_out() -> None:
+    """It was taken, and its build ended `cvs run`: "Undefined column name column1"."""
+    refuse_compact(["s.t"], {"s.old"})
+    with pytest.raises(SpecificationError, match=r"ALTER TABLE s\.old DROP COMPACT STORAGE"):
+        refuse_compact(["s.t", "s.old"], {"s.old"})

@@ -1,8 +1,9 @@
 """What `system_schema` says of a table, in the model's words."""
 
+from types import SimpleNamespace
 from typing import Any
 
-from cvs.store.schema import tables_of_rows
+from cvs.store.schema import static_compact, tables_of_rows
 
 
 def column(name: str, kind: str, position: int, cql: str, *, keyspace: str = "shop") -> dict[str, Any]:
@@ -53,3 +54,33 @@ def test_only_cassandras_own_keyspaces_are_left_out() -> None:
         for keyspace in ("system", "system_auth", "systematics", "system_of_mine")
     ]
     assert set(tables_of_rows(rows)) == {"systematics.customers", "system_of_mine.customers"}
+
+
+def test_a_static_table_with_compact_storage_is_as_cql_shows_it() -> None:
+    """To `system_schema` it has a clustering column that no statement may name: a build asked for it."""
+    rows = [
+        column("id", "partition_key", 0, "int"),
+        column("column1", "clustering", 0, "text"),
+        column("v", "static", -1, "int"),
+        column("value", "regular", -1, "blob"),
+    ]
+    (found,) = tables_of_rows(rows, (), {"shop.customers"}).values()
+    assert (found.key, found.columns) == (("id",), (("id", "int"), ("v", "int")))
+    (found,) = tables_of_rows(rows).values()
+    assert found.key == ("id", "column1"), "so it is once DROP COMPACT STORAGE has shown its columns"
+
+
+def test_static_tables_with_compact_storage_are_told_by_their_flags() -> None:
+    flags = {
+        "one": {"compound"},
+        "two": {"compound", "counter"},
+        "three": {"dense"},
+        "four": set(),
+        "five": {"counter"},
+    }
+    rows = [("shop", name, it) for name, it in flags.items()] + [
+        ("shop", "six", None),
+        ("system", "x", set()),
+    ]
+    session: Any = SimpleNamespace(execute=lambda _: rows)
+    assert static_compact(session) == {"shop.four", "shop.five"}

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
+from msgspec import structs
+
 from cvs.capture.changes import (
     Cell,
     Change,
@@ -217,3 +219,11 @@ def test_the_scan_asks_for_everything_that_a_cell_has() -> None:
     assert SELECTION.select.endswith("tags, writetime(tags), ttl(tags) FROM home.things")
     assert items(listed([b"a", None])) == [b"a", None]
     assert PATH == b"."
+
+
+def test_a_scan_names_no_hidden_column() -> None:
+    """The value of a table with COMPACT STORAGE that is all key: naming it was refused, and ended `cvs run`."""
+    hidden = Column(name="value", type="empty", kind=ColumnKind.REGULAR)
+    definition = structs.replace(DEFINITION, columns=(*DEFINITION.columns[:2], hidden))
+    found = Selection(definition=definition, reference="d")
+    assert ('"value"' in found.select, [it.name for it in found.columns]) == (False, ["amount"])
