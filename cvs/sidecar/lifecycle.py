@@ -298,11 +298,12 @@ def uncaptured(views: Views, bases: Iterable[str]) -> tuple[str, ...]:
 
 
 def _feed_problems(pipeline: Pipeline) -> tuple[str, ...]:
+    """Say what was wrong when the feed was last looked at: in a long epoch that is a while ago."""
     nodes = len(pipeline.session.driver.cluster.metadata.all_hosts())
     building = pipeline.build is not None and not pipeline.build.done
     if pipeline.seen is None:
         return ()
-    return feed_problems(pipeline.seen, building=building, nodes=nodes, now=time.time())
+    return feed_problems(pipeline.seen, building=building, nodes=nodes, now=pipeline.seen_at)
 
 
 def _start_server(settings: Settings, board: StatusBoard) -> StatusServer | None:

@@ -101,6 +101,7 @@ class Pipeline:
     bound: int | None = None  # microseconds by which clocks may differ; None: no write-time line
     seconds: dict[str, float] = field(default_factory=dict)
     seen: Mapping[str, Head] | None = None  # the streams, as they were last looked at
+    seen_at: float = 0.0
     _known: Definitions = field(init=False)
     _reads: Mapping[str, Collection[str]] = field(init=False)
     _last_pin: float = 0.0
@@ -304,6 +305,7 @@ class Pipeline:
         """Return the durable end of each stream this pipeline follows: the nodes', and its own build's."""
         build = self.build.stream if self.build is not None else ""
         streams = [it for it in self.feed.streams() if it == build or not it.startswith(PREFIX)]
+        self.seen_at = time.time()
         self.seen = found = {stream: self.feed.head(stream) for stream in streams}
         return found
 

@@ -115,6 +115,7 @@ def test_an_incarnation_that_gave_way_says_nothing_of_the_feed() -> None:
             ),
             build=None,
             seen={"3f2a": Head(position=1, clock=clock, source=Source())},
+            seen_at=time.time(),
             watchers=[],
         )
         watch(pipeline, watcher, asked, tuple)
@@ -195,3 +196,16 @@ def test_a_base_table_that_is_captured_no_more_is_a_problem() -> None:
     assert problem.startswith("changes of s.b, s.c are not captured: cdc is off; cvs apply")
     views.settings = Settings(feed=FeedSettings(name="outbox+kafka://broker:9092/app?cql=10.0.0.1"))
     assert uncaptured(views, ["s.b"]) == (), "the base tables of such a feed stay as they are"
+
+
+@pytest.mark.parametrize(("looked", "problems"), [(1_000.0, 0), (1_100.0, 1)])
+def test_a_long_epoch_makes_no_capture_a_silent_one(looked: float, problems: int) -> None:
+    """Heads are looked at between epochs: how old they were then counts, not how long ago that was."""
+    cluster = SimpleNamespace(metadata=SimpleNamespace(all_hosts=lambda: [1]))
+    pipeline: Any = SimpleNamespace(
+        session=SimpleNamespace(driver=SimpleNamespace(cluster=cluster)),
+        build=None,
+        seen={"node-1": Head(5, 999_000_000, Source(0, 0))},
+        seen_at=looked,
+    )
+    assert len(lifecycle._feed_problems(pipeline)) == problems
