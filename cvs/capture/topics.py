@@ -20,6 +20,8 @@ from cvs.capture.messages import NOTHING, ChangeMaker
 from cvs.errors import CvsError, HistoryError, SpecificationError
 
 Told = TypeVar("Told")
+BEHIND_MAX = 4_096
+"""Messages, about, that are looked through from the end for one that says a clock."""
 
 
 class Reading(Protocol):
@@ -51,6 +53,7 @@ class TopicsFeed:
         self._admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
         self._reader = TopicReader(bootstrap)
         self._checked: set[str] = set()
+        self._heads: dict[str, Head] = {}
 
     def streams(self) -> list[str]:
         """Name the partitions of the topics, sorted."""
@@ -62,13 +65,23 @@ class TopicsFeed:
         return sorted(f"{name}:{number}" for name in found for number in topics[name].partitions)
 
     def head(self, stream: str) -> Head:
-        """Return the end of a partition; the clock is what its last message says."""
+        """Return the end of a partition; the clock is what the last message says that says one.
+
+        Behind it may stand what says none, as the end of a transaction: who writes in transactions leaves one last.
+        """
         topic, partition = _split(stream)
         low, high = self._reader.ends(topic, partition)
-        clock = 0
-        for message in self._reader.messages(topic, max(low, high - 1), high, partition):
-            clock = self._told(stream, message.offset(), lambda: self._reading.clock(message.value()))  # noqa: B023
-        return Head(high, clock, Source(0, high))
+        known = self._heads.get(stream)
+        if known is not None and known.position == high:
+            return known
+        clock, behind = 0, 1
+        while not clock and behind <= BEHIND_MAX:
+            for message in self._reader.messages(topic, max(low, high - behind), high, partition):
+                said = self._told(stream, message.offset(), lambda: self._reading.clock(message.value()))  # noqa: B023
+                clock = said or clock
+            behind = behind * 16 if high - behind > low else BEHIND_MAX + 1
+        self._heads[stream] = found = Head(high, clock, Source(0, high))
+        return found
 
     def first(self, stream: str) -> int:
         """Return the oldest offset still kept."""

@@ -37,7 +37,7 @@ class Operator(Deployment):
     def end_well(self, name: str) -> None:
         """Ask it to end, as a service manager does: it finishes the epoch at hand."""
         self.end(name)
-        assert self.said(name)[-1] == "ended"
+        assert self.said(name)[-1] == "ended", self.said(name)[-8:]
 
     def refused(self, release: str) -> str:
         """Start a release that may not go on; return what it says."""

@@ -148,7 +148,7 @@ def the_judge_names_what_was_excluded(operator: Operator, entry: dict[str, Any])
     runs = str(operator.folder / "runs")
     found = operator.cvs("audit", runs, "--json")["excluded"]
     assert found == [{name: entry[name] for name in ("source", "key", "reason")}]
-    assert "in quarantine: 1 rows" in operator.cvs("audit", runs)
+    assert "Not judged, because in quarantine: 1 row" in operator.cvs("audit", runs)
 
 
 def truncated_and_no_write_follows(operator: Operator, session: CassandraSession) -> None:
