@@ -1,7 +1,5 @@
 """`cvs capture`: one node's commit log into a feed."""
 
-import signal
-import threading
 from pathlib import Path
 
 import click
@@ -9,6 +7,7 @@ import click
 from cvs.capture.node import NodeConnection
 from cvs.capture.opening import open_feed, refuse_filled_by_others
 from cvs.capture.runner import Capture, Status
+from cvs.capture.signals import end_on_signals
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import json_option, print_json, talk
 from cvs.errors import SpecificationError
@@ -78,10 +77,7 @@ def command(
         elif once:
             capture.catch_up()
         else:
-            stop = threading.Event()
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, lambda *_: stop.set())
-            capture.run(stop, each=_say)
+            capture.run(end_on_signals(), each=_say)
         _end(capture.status(), as_json=as_json)
     finally:
         capture.close()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cvs.capture.opening import filled_by_others
+from cvs.capture.signals import end_on_signals
 from cvs.client.control import control_if_any
 from cvs.errors import SpecificationError, StoreError
 from cvs.plan.sql import DeclaredView, base_names
@@ -31,7 +32,7 @@ from cvs.sidecar.watching import BoardWatcher, PipelineWatcher, WatchedView
 from cvs.store.outcomes import UNANSWERED
 from cvs.store.session import CassandraSession
 from cvs.stream.pipeline import Pipeline
-from cvs.stream.runner import Life, RunSettings, end_on_signals, run
+from cvs.stream.runner import Life, RunSettings, run
 
 Alter = Callable[[RunSettings], RunSettings]
 COUNTED_AGAIN_AFTER = (2, 10, 60)

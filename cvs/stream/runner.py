@@ -217,14 +217,6 @@ def _older(
         return None
 
 
-def end_on_signals() -> threading.Event:
-    """Return an event that SIGTERM and SIGINT set: the epoch at hand is finished, then the process ends."""
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
-    return ended
-
-
 def _log(settings: RunSettings) -> EpochLog | None:
     if settings.record is None:
         return None

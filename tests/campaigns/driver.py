@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from cvs.capture.signals import end_on_signals
 from cvs.store.session import ClusterAddress
 from cvs.stream.pipeline import Pipeline
-from cvs.stream.runner import Life, RunSettings, end_on_signals, run
+from cvs.stream.runner import Life, RunSettings, run
 
 
 def command(address: ClusterAddress, **words: Any) -> list[str]:
