@@ -23,6 +23,7 @@ class Committed:
             Key, dict[BaseRecord, None]
         ] = {}  # of what a record holds another version than the cut
         self.row: dict[Key, Hashable] = {}
+        self.since: Since = {}
         self.keys: dict[BaseRecord, list[Key]] = {}
         for key, near in holding.reach.near.items():
             if key in holding.writes or key not in holding.view.records:  # others are left over
@@ -34,15 +35,13 @@ class Committed:
         writes = self.writes()
         if writes is None or not self.in_order():
             return None
-        since: Since = {}
         right = True
         for position, (commit, own) in enumerate(zip(self.commits, writes, strict=True), 1):
             touched: dict[Key, list[BaseRecord]] = {}
-            for record, line in lines_of(commit):
-                if not self.goes_on(record, line, commit):
-                    return None
-                self.cut[record] = line.to_version
-                since.setdefault(record, []).append((line.to_version, position))
+            moved = self.advance(commit, position)
+            if moved is None:
+                return None
+            for record in moved:
                 for key in self.keys.get(record, ()):
                     touched.setdefault(key, []).append(record)
             if not all(self._take(key, attempt, touched.setdefault(key, [])) for key, attempt in own):
@@ -51,11 +50,22 @@ class Committed:
                 for record in dict.fromkeys(records):
                     self._compare(key, record)
             right &= self._agree(touched, dict(own))
-        return self.staleness((self.run.timelines[it] for it in self.keys), since) if right else None
+        return self.staleness(self.run.timelines[it] for it in self.keys) if right else None
 
-    def staleness(self, timelines: Iterable[Timeline], since: Since) -> Stale:
+    def advance(self, commit: Commit, position: int) -> list[BaseRecord] | None:
+        """Move the cut on by what a commit took in; return what moved, or None where a line of it is not true."""
+        moved = []
+        for record, line in lines_of(commit):
+            if not self.goes_on(record, line, commit):
+                return None
+            self.cut[record] = line.to_version
+            self.since.setdefault(record, []).append((line.to_version, position))
+            moved.append(record)
+        return moved
+
+    def staleness(self, timelines: Iterable[Timeline]) -> Stale:
         """Measure how long changes of some base records had returned before a commit had them."""
-        changes = (each for it in timelines for each in changes_of(it, since, len(self.commits)))
+        changes = (each for it in timelines for each in changes_of(it, self.since, len(self.commits)))
         return staleness_of(Stale(), self.commits, changes)
 
     def _take(self, key: Key, attempt: Attempt, touched: list[BaseRecord]) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Hashable
 
 from cvs.checker.committed import Committed
 from cvs.checker.held import Accepted, known, settled
-from cvs.checker.holding import Holding, Since, lines_of
+from cvs.checker.holding import Holding
 from cvs.checker.meaning import IMPOSSIBLE, Meaning, frozen_row
 from cvs.checker.provenance import Reach
 from cvs.checker.replay import ENDLESS, Attempt, BaseRecord, Commit, Key, Row, Run, ViewRun
@@ -50,7 +50,6 @@ class _Walk:
         self.newest = -ENDLESS  # when the last update of the cut had been called
         self.shown: dict[Key, Hashable] = {}
         self.doubtful = view.records.keys() - self.writes.writes.keys()
-        self.since: Since = {}
         self.place = 0
 
     def begin(self) -> None:
@@ -65,14 +64,13 @@ class _Walk:
     def step(self, commit: Commit, own: list[tuple[Key, Attempt]]) -> bool:
         """Take a cut, and the writes that show it; say no where a line of it is not true."""
         self.place += 1
-        for record, line in lines_of(commit):
-            if not self.commits.goes_on(record, line, commit):
-                return False
+        moved = self.commits.advance(commit, self.place)
+        if moved is None:
+            return False
+        for record in moved:
             timeline = self.run.timelines[record]
-            version = timeline.versions[line.to_version - timeline.first]
-            self.commits.cut[record] = line.to_version
+            version = timeline.versions[self.commits.cut[record] - timeline.first]
             self.base[record], self.newest = version.row, max(self.newest, version.called)
-            self.since.setdefault(record, []).append((line.to_version, self.place))
         for key, attempt in own:
             self.shown[key] = frozen_row(attempt.row)
             if self.newest > self.ready[id(attempt)]:
@@ -97,7 +95,7 @@ class _Walk:
         """Return what was shown."""
         keys = sorted(self.view.records.keys() | self.shown.keys() | self.doubtful, key=repr)
         proved = [key for key in keys if key not in self.doubtful]
-        stale = self.commits.staleness(self.run.timelines.values(), self.since)
+        stale = self.commits.staleness(self.run.timelines.values())
         return Accepted(
             proved=proved,
             still=sum(not self.writes.writes.get(key) for key in proved),

@@ -140,6 +140,17 @@ def in_epochs(
     return run.rest()
 
 
+def varied(chance: random.Random, events: list[Any]) -> list[Any]:
+    """Begin a run at a checkpoint, loosen it in time, damage it: each by chance."""
+    if chance.random() < 0.3:
+        events = from_a_checkpoint(chance, events)
+    if chance.random() < 0.4:
+        events = loosened(chance, events)
+    if chance.random() < 0.5 and any(isinstance(e, ev.BaseUpdateCalled) for e in events):
+        events = harmed(chance, events)
+    return events
+
+
 @pytest.fixture(autouse=True)
 def _none_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cvs.checker.held.SEARCHED", 0)
@@ -150,13 +161,7 @@ def agree(seed: int, number: int, kinds: list[str] | None = None) -> Counter[str
     count: Counter[str] = Counter()
     for _ in range(number):
         name = chance.choice(kinds or list(KINDS))
-        events = in_epochs(chance, name)
-        if chance.random() < 0.3:
-            events = from_a_checkpoint(chance, events)
-        if chance.random() < 0.4:
-            events = loosened(chance, events)
-        if chance.random() < 0.5 and any(isinstance(e, ev.BaseUpdateCalled) for e in events):
-            events = harmed(chance, events)
+        events = varied(chance, in_epochs(chance, name))
         if not any(isinstance(e, ev.TestAndSetCalled) for e in events):
             continue
         meaning = DefinitionMeaning(KINDS[name])
@@ -199,13 +204,7 @@ def agree_by_epochs(seed: int, number: int) -> Counter[str]:
     for _ in range(number):
         name = chance.choice(["above the mean", "first rows", chance.choice(list(KINDS))])
         meaning = DefinitionMeaning(WIDE[name])
-        events = in_epochs(chance, name, kinds=WIDE)
-        if chance.random() < 0.3:
-            events = from_a_checkpoint(chance, events)
-        if chance.random() < 0.4:
-            events = loosened(chance, events)
-        if chance.random() < 0.5 and any(isinstance(e, ev.BaseUpdateCalled) for e in events):
-            events = harmed(chance, events)
+        events = varied(chance, in_epochs(chance, name, kinds=WIDE))
         run = replay(events)
         if run.rest is None or not any(isinstance(e, ev.TestAndSetCalled) for e in events):
             continue
