@@ -72,15 +72,15 @@ def audit(
                 return _foreign(run, run.foreign, budget)
             events = run.events if window == (None, None) else _within(run.events, window)
             held = reference == "absorbed" and has_unheld(events)  # it was a recording, as it seems
-            events = without_them(events) if held else events
-            if views is None and not partial and not held:
-                judgement = events_in_bulk(events, reference, budget)
-                if picture and judgement is not None:
-                    judgement.run = _in_hand(events, reference)
-            if judgement is None:
-                judgement = judge_events(
-                    events, views=views, reference=reference, budget=budget, partial=partial, held=held
-                )
+            judgement = _judged(
+                events,
+                views=views,
+                reference=reference,
+                budget=budget,
+                partial=partial,
+                held=held,
+                picture=picture,
+            )
         judgement.run.name = judgement.run.name or Path(sources[0].file).stem
         files = [source.described for source in sources]
         return summarize(judgement, files, expected or {}), judgement
@@ -104,14 +104,31 @@ def audit_events(
     require_levels(expected or {})
     with _no_collection():
         kept = events if window == (None, None) else _within(events, window)
-        longest = has_unheld(kept)
-        kept = without_them(kept) if longest else kept
-        judgement = None if views is not None or longest else events_in_bulk(kept, reference, budget)
-        if picture and judgement is not None:
-            judgement.run = _in_hand(kept, reference)
-        if judgement is None:
-            judgement = judge_events(kept, views=views, reference=reference, budget=budget, held=longest)
+        held = has_unheld(kept)
+        judgement = _judged(kept, views=views, reference=reference, budget=budget, held=held, picture=picture)
     return summarize(judgement, files, expected or {}), judgement
+
+
+def _judged(
+    events: list[Any],
+    *,
+    views: Iterable[str] | None,
+    reference: str,
+    budget: int,
+    held: bool,
+    picture: bool,
+    partial: Iterable[str] = (),
+) -> Judgement:
+    """Judge events in hand, in bulk if they can be; `held`: without what no table can hold."""
+    kept = without_them(events) if held else events
+    found = None
+    if views is None and not partial and not held:
+        found = events_in_bulk(kept, reference, budget)
+    if found is None:
+        return judge_events(kept, views=views, reference=reference, budget=budget, partial=partial, held=held)
+    if picture:
+        found.run = _in_hand(kept, reference)
+    return found
 
 
 def _in_hand(events: list[Any], reference: str) -> Run:
