@@ -8,7 +8,7 @@ only if the states that were certainly shown (no write under way) show it too.
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial as bound
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from cvs.checker.ends import Answer, ends_of
 from cvs.checker.judge import Judged, judge_subject
@@ -336,26 +336,21 @@ def _loose_ends(record: ViewRecord, check: ChainCheck) -> list[Attempt]:
 
 def _whole(states: dict[Key, list[State]]) -> list[State]:
     """Merge the records' states into states of the whole view, as the writes returned."""
-    moves = sorted(
-        ((s.returned, s.called, s.event, key, s) for key, each in states.items() for s in each[1:]),
-        key=lambda move: move[:3],
-    )
+    moves = []
+    for key, each in states.items():
+        events = accumulate(
+            (state.event for state in each[1:]), max
+        )  # one that was called early follows all the same
+        moves += [(s.returned, s.called, event, key, s) for s, event in zip(each[1:], events, strict=True)]
+    moves.sort(key=lambda move: move[:3])
     shown = {key: each[0].value for key, each in states.items() if each[0].value is not None}
     whole = [State(value=frozenset(shown.items()), event=0, called=-ENDLESS, returned=-ENDLESS)]
-    for returned, called, event, key, state in moves:
+    for *_, key, state in moves:
         if state.value is None:
             shown.pop(key, None)
         else:
             shown[key] = state.value
-        whole.append(
-            State(
-                value=frozenset(shown.items()),
-                event=event,
-                called=called,
-                returned=returned,
-                attempt=state.attempt,
-            )
-        )
+        whole.append(replace(state, value=frozenset(shown.items())))
     return whole
 
 

@@ -8,6 +8,8 @@ from cvs.checker.changes import Stale
 from cvs.checker.holding import Holding, Since, changes_of, lines_of, staleness_of
 from cvs.checker.meaning import IMPOSSIBLE, frozen_row
 from cvs.checker.replay import Attempt, BaseRecord, Commit, Key, Row, Timeline
+from cvs.checker.verdict import Witness
+from cvs.checker.wholes import Snapshots
 from cvs.history.events import Absorbed
 
 
@@ -24,11 +26,28 @@ class Committed:
         ] = {}  # of what a record holds another version than the cut
         self.row: dict[Key, Hashable] = {}
         self.since: Since = {}
+        self.jump: int | None = None  # a commit that shows at once what no one base update changes
+        self.single = True  # no commit took in two base updates
         self.keys: dict[BaseRecord, list[Key]] = {}
         for key, near in holding.reach.near.items():
             if key in holding.writes or key not in holding.view.records:  # others are left over
                 for record in near:
                     self.keys.setdefault(record, []).append(key)
+
+    def snapshots(self) -> Snapshots | None:
+        """Return what snapshots showed; None where it is not shown that they were views of their cuts."""
+        stale = self.stale()
+        if stale is None:
+            return None
+        refuted = None if self.jump is None else Witness(kind="jump", events=(self.jump,))
+        taken = self._one_by_one()
+        places = [self.holding.place[update] for update in taken or ()]
+        return Snapshots(
+            stale=stale,
+            refuted=refuted,
+            complete=taken is not None,
+            in_recorded_order=places == sorted(places),
+        )
 
     def stale(self) -> Stale | None:
         """Return how stale snapshots were; None where it is not shown that they were views of their cuts."""
@@ -41,6 +60,8 @@ class Committed:
             moved = self.advance(commit, position)
             if moved is None:
                 return None
+            if self.jump is None and not self._by_one(dict(own)):
+                self.jump = commit.event
             for record in moved:
                 for key in self.keys.get(record, ()):
                     touched.setdefault(key, []).append(record)
@@ -54,10 +75,13 @@ class Committed:
 
     def advance(self, commit: Commit, position: int) -> list[BaseRecord] | None:
         """Move the cut on by what a commit took in; return what moved, or None where a line of it is not true."""
-        moved = []
+        moved, alone = [], True
         for record, line in lines_of(commit):
             if not self.goes_on(record, line, commit):
                 return None
+            if record in self.keys:
+                self.single &= alone and line.to_version == line.from_version + 1
+                alone = False
             self.cut[record] = line.to_version
             self.since.setdefault(record, []).append((line.to_version, position))
             moved.append(record)
@@ -67,6 +91,30 @@ class Committed:
         """Measure how long changes of some base records had returned before a commit had them."""
         changes = (each for it in timelines for each in changes_of(it, self.since, len(self.commits)))
         return staleness_of(Stale(), self.commits, changes)
+
+    def _one_by_one(self) -> list[tuple[BaseRecord, int]] | None:
+        """Return the base updates that can matter as the commits took them in, where each took in one, of all."""
+        timelines = [self.run.timelines[record] for record in self.keys]
+        whole = all(self.cut.get(it.record, it.first) == it.last for it in timelines)
+        if not self.single or not whole:
+            return None
+        taken = (
+            (position, record, version)
+            for record in self.keys
+            for version, position in self.since.get(record, ())
+        )
+        return [(record, version) for _, record, version in sorted(taken, key=lambda each: each[0])]
+
+    def _by_one(self, written: Mapping[Key, Attempt]) -> bool:
+        """Say whether some base record can matter to all view records that a commit changed."""
+        common: set[BaseRecord] | None = None
+        for key, attempt in written.items():
+            if frozen_row(attempt.row) != self._shown(key):
+                near = self.holding.reach.near.get(key, {}).keys()
+                common = set(near) if common is None else common & near
+                if not common:
+                    return False
+        return True
 
     def _take(self, key: Key, attempt: Attempt, touched: list[BaseRecord]) -> bool:
         """Let a view record hold what a write absorbed; say no where there is no such version."""

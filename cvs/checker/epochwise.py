@@ -9,11 +9,12 @@ of them. What the certificates of single writes say is not looked at, and nothin
 from collections.abc import Hashable
 
 from cvs.checker.committed import Committed
-from cvs.checker.held import Accepted, known, settled
-from cvs.checker.holding import Holding
+from cvs.checker.held import Accepted
+from cvs.checker.holding import Holding, known, settled
 from cvs.checker.meaning import IMPOSSIBLE, Meaning, frozen_row
 from cvs.checker.provenance import Reach
 from cvs.checker.replay import ENDLESS, Attempt, BaseRecord, Commit, Key, Row, Run, ViewRun
+from cvs.checker.wholes import Snapshots
 
 DOUBTS = 8
 """Records in doubt that are judged exactly, at most: each takes recomputations of the whole view."""
@@ -101,8 +102,7 @@ class _Walk:
             still=sum(not self.writes.writes.get(key) for key in proved),
             others=[key for key in keys if key in self.doubtful],
             stale=stale,
-            snapshots=None if self.doubtful else stale,
-            base_of_others=set(self.run.timelines) if self.doubtful else set(),
+            snapshots=None if self.doubtful else Snapshots(stale=stale),
             certified=False,
             searched=DOUBTS,
         )

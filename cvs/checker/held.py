@@ -13,10 +13,11 @@ here: what is not accepted is left to the exact judge.
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cvs.checker.beside import whole_of
 from cvs.checker.changes import Stale
 from cvs.checker.committed import Committed
 from cvs.checker.groups import Group
-from cvs.checker.holding import Holding, Since, changes_of, lines_of, staleness_of
+from cvs.checker.holding import Holding, Since, changes_of, known, lines_of, settled, staleness_of
 from cvs.checker.meaning import IMPOSSIBLE, Meaning, frozen_row
 from cvs.checker.replay import (
     Attempt,
@@ -28,13 +29,11 @@ from cvs.checker.replay import (
     ViewRecord,
     ViewRun,
 )
+from cvs.checker.wholes import Snapshots, WholeView
 from cvs.errors import AssumptionError
 
 DOUBTS = 500
 """Records of a view that are judged exactly, at most: minutes where all of them are in doubt."""
-
-SEARCHED = 1
-"""Records of a view that absorbed several changes at once that are searched for an order: one speaks for all."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,13 +45,17 @@ class Accepted:
     still: int = 0  # ... and so many nobody wrote: they have no certificates
     others: list[Key] = field(default_factory=list)
     stale: Stale = field(default_factory=Stale)
-    snapshots: Stale | None = None  # how stale snapshots were, if they are shown to be strong
-    base_of_others: set[BaseRecord] = field(default_factory=set)
+    snapshots: Snapshots | None = None  # if they are shown to be strong
+    whole: WholeView | None = None  # what is known of the whole view
+    unsure: list[Key] = field(
+        default_factory=list
+    )  # proved, but absorbed several changes at once: small ones first
+    near: Mapping[Key, Iterable[BaseRecord]] | None = None  # what can matter to each; None: everything
     certified: bool = True  # the certificates of their writes are true
     searched: int = DOUBTS  # so many of the others are judged exactly, at most
 
 
-def accept(run: Run, view: ViewRun, meaning: Meaning) -> Accepted | None:
+def accept(run: Run, view: ViewRun, meaning: Meaning, *, budget: int = 0) -> Accepted | None:
     """Return what is shown of a view; None where it is not known what can matter to its records."""
     rows = {record: [v.row for v in timeline.versions] for record, timeline in run.timelines.items()}
     reach = meaning.reach(rows)
@@ -60,27 +63,18 @@ def accept(run: Run, view: ViewRun, meaning: Meaning) -> Accepted | None:
         return None
     walk = _Walk(run, view, meaning, reach)
     walk.begin()
-    snapshots = Committed(walk).stale() if run.commits else None
+    snapshots = Committed(walk).snapshots() if run.commits else None
     found = Accepted()
     for key in sorted(view.records.keys() | reach.near.keys() | walk.empty.keys(), key=repr):
         walk.judge(key, found)
-    found.snapshots = None if found.others else snapshots
-    _leave_some(found, walk)
+    if not found.others:
+        found.snapshots, found.whole = snapshots, whole_of(walk, budget)
+        if found.whole is not None and not found.complete.issuperset(found.proved):
+            found.whole.in_recorded_order = False
+    found.near = walk.reach.near
+    found.unsure = [key for key in found.proved if key not in found.complete and walk.writes.get(key)]
+    found.unsure.sort(key=lambda key: (len(reach.near.get(key, ())) * len(walk.writes[key]), repr(key)))
     return found
-
-
-def _leave_some(found: Accepted, walk: "_Walk") -> None:
-    """Leave the smallest of those that may not be complete to whoever searches an order; name what others hang on."""
-    unsure = [key for key in found.proved if key not in found.complete and walk.writes.get(key)]
-    unsure.sort(key=lambda key: (len(walk.reach.near.get(key, ())) * len(walk.writes[key]), repr(key)))
-    found.others += unsure[:SEARCHED]
-    left = set(found.others)
-    found.proved = [key for key in found.proved if key not in left]
-    for key in left:
-        found.base_of_others.update(walk.reach.near.get(key, ()))
-        record = walk.view.records.get(key)
-        for attempt in record.attempts if record is not None else ():
-            found.base_of_others.update(name for name, _ in lines_of(attempt))
 
 
 @dataclass(slots=True)
@@ -214,16 +208,3 @@ class _Walk(Holding):
                 return self.reach.moves(held.key, record, place - 1, place)
 
             yield from changes_of(timeline, since, len(writes), matters)
-
-
-def known(timeline: Timeline) -> bool:
-    """Say whether all versions of a base record are there, for certain."""
-    return not timeline.missing and all(version.certain for version in timeline.versions)
-
-
-def settled(order: Sequence[Attempt]) -> list[int]:
-    """Return when each write had taken effect: before whatever follows it returned."""
-    found = [attempt.returned for attempt in order]
-    for place in range(len(found) - 2, -1, -1):
-        found[place] = min(found[place], found[place + 1])
-    return found

@@ -93,6 +93,19 @@ def lines_of(attempt: Attempt | Commit) -> Iterator[tuple[BaseRecord, Absorbed]]
     return (((line.table, key_identity(line.key)), line) for line in attempt.absorbed)
 
 
+def known(timeline: Timeline) -> bool:
+    """Say whether all versions of a base record are there, for certain."""
+    return not timeline.missing and all(version.certain for version in timeline.versions)
+
+
+def settled(order: Sequence[Attempt]) -> list[int]:
+    """Return when each write had taken effect: before whatever follows it returned."""
+    found = [attempt.returned for attempt in order]
+    for place in range(len(found) - 2, -1, -1):
+        found[place] = min(found[place], found[place + 1])
+    return found
+
+
 Since = dict[BaseRecord, list[tuple[int, int]]]
 """Of base records the versions that states were the first to have, each with the number of its state, from 1 on."""
 

@@ -7,7 +7,7 @@ undecided and says why.
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,9 +17,10 @@ from cvs.checker import epochwise, held
 from cvs.checker.bulk import Accepted, Bulk, accept
 from cvs.checker.changes import Stale
 from cvs.checker.classify import Judgement, Meanings, judge
+from cvs.checker.leftover import Exactly, left_over
 from cvs.checker.replay import Key, Run, ViewRun, replay
 from cvs.checker.verdict import Finding, Verdict, Witness, worst
-from cvs.checker.wholes import Snapshots, WholeView
+from cvs.checker.wholes import Snapshots, WholeView, counted
 from cvs.history.columns import Columns
 from cvs.history.fields import UNKNOWN
 from cvs.history.operations import ENDLESS, Operations
@@ -27,9 +28,6 @@ from cvs.history.validate import require_keys
 
 Events = Callable[[list[int]], Iterable[Any]]
 """Reads the events of these numbers again, which are in order."""
-
-Exactly = Callable[..., Judgement]
-"""The exact judge, records alone, with the meanings and the budget of this run."""
 
 LARGE = 20_000
 """Events above which the bulk path is tried first."""
@@ -43,6 +41,7 @@ PROVED = (
 )  # fmt: skip
 COMPLETE = ("complete", "complete-recorded-order")
 ANOTHER_ORDER = "the writes returned in another order than the base updates"
+IN_ANOTHER_ORDER = "the epochs took the base updates in in another order than the recorded one"
 ON_WHOLE_TABLES = "each record hangs on whole tables, so the view was recomputed at commits only"
 TOO_LARGE = "the run is too large to search an order of its base updates"
 
@@ -71,7 +70,7 @@ def judge_large(
     exactly = partial(judge, meanings=meanings, budget=budget, whole=False)
     least = LARGE if accepted.unknown else WITH_EPOCHS
     small = epochs > 0 and columns.events < least
-    beside = _held(again, exactly, meanings, accepted, small=small)
+    beside = _held(again, exactly, meanings, accepted, small=small, budget=budget)
     if not accepted.names and not any(f.verdict is Verdict.HOLDS for f in beside.findings):
         return None
     unproved = set(columns.views) - accepted.snapshots.keys() if small else set()
@@ -118,16 +117,11 @@ def _of_records(view: str, count: int, accepted: Accepted, columns: Columns) -> 
             findings.append(
                 Finding(
                     property=name, verdict=Verdict.VIOLATED, view=view, key=key, tier="lineage", count=refuted,
-                    event=short.event, witness=_counted(short.shown, short.changes, short.event),
+                    event=short.event, witness=counted(short.shown, short.changes, short.event),
                     reason="needs complete" if name != "complete" else "",
                 )
             )  # fmt: skip
     return findings
-
-
-def _counted(shown: int, changes: int, event: int | None) -> Witness:
-    events = () if event is None else (event,)
-    return Witness(kind="count", events=events, facts={"shown": shown, "changes": changes})
 
 
 def _staleness(view: str, stale: Stale, *, key: Key | None = None, granularity: str = "record") -> Finding:
@@ -151,12 +145,13 @@ def _snapshots(view: str, proved: Snapshots | None) -> list[Finding]:
     findings = [_staleness(view, proved.stale, granularity="snapshots")]
     for name in PROVED[1:]:
         verdict, reason, event, witness = Verdict.HOLDS, "", None, None
-        if name in COMPLETE and proved.short:
-            verdict, event = Verdict.VIOLATED, proved.event
+        if name in COMPLETE and proved.refuted is not None:
+            verdict, witness, event = Verdict.VIOLATED, proved.refuted, proved.refuted.events[0]
             reason = "needs complete" if name != "complete" else ""
-            witness = _counted(proved.shown, proved.changes, proved.event)
-        elif name in COMPLETE:
+        elif name in COMPLETE and not proved.complete:
             verdict, reason = Verdict.UNDECIDED, TOO_LARGE
+        elif name == COMPLETE[1] and not proved.in_recorded_order:
+            verdict, reason = Verdict.UNDECIDED, IN_ANOTHER_ORDER
         findings.append(
             Finding(
                 property=name, verdict=verdict, view=view, granularity="snapshots", tier="lineage", reason=reason,
@@ -195,7 +190,13 @@ def _rest(again: "_Again", exactly: Exactly, accepted: Accepted) -> Judgement:
 
 
 def _held(
-    again: "_Again", exactly: Exactly, meanings: Meanings, accepted: Accepted, *, small: bool
+    again: "_Again",
+    exactly: Exactly,
+    meanings: Meanings,
+    accepted: Accepted,
+    *,
+    small: bool,
+    budget: int,
 ) -> Judgement:
     """Judge the records of views of other kinds by what they hold, and exactly what that leaves over.
 
@@ -213,36 +214,28 @@ def _held(
         meaning = meanings(view)
         found = None
         if meaning is not None:
-            found = held.accept(run, view, meaning) or epochwise.accept(run, view, meaning)
+            found = held.accept(run, view, meaning, budget=budget) or epochwise.accept(run, view, meaning)
         if found is not None and found.snapshots is not None:
-            accepted.snapshots[view.name] = Snapshots(stale=found.snapshots, short=False)
+            accepted.snapshots[view.name] = found.snapshots
         if found is None and small:
             continue
-        exact = exactly(run, views=[view.name]) if found is None else _left_over(run, view, found, exactly)
-        judgement.findings += [*(_of_held(view.name, found) if found is not None else ()), *exact.findings]
+        if found is None:
+            exact = exactly(run, views=[view.name])
+        else:
+            exact = left_over(run, view, found, exactly, PROVED)
+        of_view = [*(_of_held(view.name, found) if found is not None else ()), *exact.findings]
+        judgement.findings += of_view
+        if found is not None and found.whole is not None:
+            found.whole.complete = _all_of("complete", of_view)
+            accepted.views[view.name] = found.whole
         judgement.judged += exact.judged
     return judgement
 
 
-def _left_over(run: Run, view: ViewRun, found: held.Accepted, exactly: Exactly) -> Judgement:
-    """Judge exactly the records that were left over, with the base records that can matter to them."""
-    if not found.others:
-        return exactly(replay([]))
-    others = set(found.others[: found.searched])
-    records = {key: view.records[key] for key in others if key in view.records}
-    timelines = {name: run.timelines[name] for name in found.base_of_others if name in run.timelines}
-    less = replace(
-        run, views={view.name: replace(view, records=records)}, timelines=timelines,
-        order=[update for update in run.order if update[0] in timelines],
-    )  # fmt: skip
-    exact = exactly(less, owned=lambda _, key: key in others)
-    exact.findings = [finding for finding in exact.findings if finding.key in others]
-    many, why = len(found.others) - len(others), f"records in doubt are searched up to {found.searched:,}"
-    exact.findings += [
-        Finding(property=name, verdict=Verdict.UNDECIDED, view=view.name, count=many, reason=why)
-        for name in (PROVED if many else ())
-    ]
-    return exact
+def _all_of(name: str, findings: Iterable[Finding]) -> bool | None:
+    """Say whether all view records have a property, or one has not; None: not known."""
+    verdict = worst(finding.verdict for finding in findings if finding.property == name)
+    return {Verdict.HOLDS: True, Verdict.VIOLATED: False}.get(verdict)
 
 
 def _of_held(view: str, found: held.Accepted) -> list[Finding]:
@@ -329,24 +322,27 @@ def _whole_view(view: str, accepted: Accepted, judgement: Judgement) -> list[Fin
 def _of_whole(view: str, name: str, whole: WholeView) -> Finding:
     """Say one property of a whole view all of whose records are proved strong."""
     windows = whole.torn if name == "weak" else whole.apart
-    verdict, reason, event, witness = Verdict.HOLDS, "", None, None
+    verdict, reason, event, witness, tier = Verdict.HOLDS, "", None, None, "lineage"
     if name == "converged" or (name == "no-future" and not whole.torn and not whole.unsure):
         pass
     elif name == "no-future":
         verdict, reason = Verdict.UNDECIDED, "needs weak"
-    elif name in COMPLETE and not whole.complete:
+    elif name in COMPLETE and whole.complete is False:
         verdict, reason = Verdict.VIOLATED, "a record is not" if name == "complete" else "needs complete"
     elif windows:
         verdict, event = Verdict.VIOLATED, min(number for number, _ in windows)
         reason = "needs weak" if whole.torn and name != "weak" else ""
         reason = reason or ("needs strong" if name in COMPLETE else "")
         facts = {"windows": len(windows), "longest": max(length for _, length in windows)}
-        witness = Witness(kind="held", events=(event,), facts=facts)
+        witness = whole.evidence or Witness(kind="held", events=(event,), facts=facts)
+        tier = "value" if witness.kind == "beside" else "lineage"
     elif whole.unsure:
         verdict, reason = Verdict.UNDECIDED, "writes overlap in time; another order could explain them"
+    elif name in COMPLETE and whole.complete is None:
+        verdict, reason = Verdict.UNDECIDED, TOO_LARGE
     elif name == "complete-recorded-order" and not whole.in_recorded_order:
         verdict, reason = Verdict.UNDECIDED, ANOTHER_ORDER
     return Finding(
-        property=name, verdict=verdict, view=view, granularity="view", tier="lineage", reason=reason,
+        property=name, verdict=verdict, view=view, granularity="view", tier=tier, reason=reason,
         event=event, witness=witness,
     )  # fmt: skip

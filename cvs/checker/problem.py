@@ -40,6 +40,7 @@ class Shown:
     places: Cut
     meaning: Callable[[Cut], Hashable]
     values: tuple[Hashable, ...]
+    key: Hashable = None  # the name of the view record
     forms: Forms | Sources | None = None
     cost: int = 1  # steps that computing one value takes
     memo: dict[Cut, Hashable] = field(default_factory=dict)
@@ -170,6 +171,7 @@ class Problem:
         numbers = dict.fromkeys((*near, *(self.changed[other] if one != other else ())))
         parts = tuple(
             Shown(
+                key=part.key,
                 places=tuple(new[p] for p in part.places if p in new),
                 meaning=_from(part, low, new),
                 values=(part.values[one], part.values[other]),

@@ -224,19 +224,34 @@ def problem_of(subject: Subject, lattice: Lattice, index: Index, run: Run) -> Pr
 
 def _parts(subject: Subject, lattice: Lattice, index: Index) -> tuple[Shown, ...] | None:
     """Take what was shown apart, view record by view record; what nothing is known of stays one."""
-    place = {record: i for i, record in enumerate(lattice.records)}
     if subject.key is not None:
         values = {subject.key: tuple(state.value for state in subject.states)}
-        near = {subject.key: lattice.records}
-    elif index.known:
-        shown = [dict(state.value) for state in subject.states]  # type: ignore[call-overload]
-        keys = index.touching.keys() | {key for each in shown for key in each} | index.meaning.view({}).keys()
-        values = {key: tuple(each.get(key) for each in shown) for key in sorted(keys, key=repr)}
-        near = {key: [r for r in index.touching.get(key, ()) if r in place] for key in values}
-    else:
+        return _shown_of(values, {subject.key: lattice.records}, lattice, index)
+    if not index.known:
         return None
+    shown = [dict(state.value) for state in subject.states]  # type: ignore[call-overload]
+    keys = index.touching.keys() | {key for each in shown for key in each} | index.meaning.view({}).keys()
+    values = {key: tuple(each.get(key) for each in shown) for key in sorted(keys, key=repr)}
+    return beside(values, lattice, index)
+
+
+def beside(values: Mapping[Key, tuple[Hashable, ...]], lattice: Lattice, index: Index) -> tuple[Shown, ...]:
+    """Put view records side by side that showed these values; it is known what can matter to each."""
+    inside = set(lattice.records)
+    near = {key: [r for r in index.touching.get(key, ()) if r in inside] for key in values}
+    return _shown_of(values, near, lattice, index)
+
+
+def _shown_of(
+    values: Mapping[Key, tuple[Hashable, ...]],
+    near: Mapping[Key, list[BaseRecord]],
+    lattice: Lattice,
+    index: Index,
+) -> tuple[Shown, ...]:
+    place = {record: i for i, record in enumerate(lattice.records)}
     return tuple(
         Shown(
+            key=key,
             places=(places := tuple(place[record] for record in near[key])),
             meaning=_meaning_of(key, places, lattice, index),
             values=told,

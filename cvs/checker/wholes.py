@@ -13,6 +13,7 @@ import numpy as np
 from cvs.checker.changes import Lines, Stale, certain, visible
 from cvs.checker.columns import Chains
 from cvs.checker.contributions import Base, Told
+from cvs.checker.verdict import Witness
 from cvs.history.columns import Columns
 from cvs.history.operations import Operations
 from cvs.history.packing import NONE, Integers, epoch_of, ordered
@@ -25,11 +26,12 @@ Window = tuple[int, int]
 class WholeView:
     """What is known of a whole view."""
 
-    complete: bool = False  # all its records are
+    complete: bool | None = False  # all its records are, or one is not; None: not known
     in_recorded_order: bool = False
     torn: list[Window] = field(default_factory=list)  # one base record in two view records
     lacking: list[Window] = field(default_factory=list)  # ... in none, as it is in another version
     unsure: bool = False  # whether it was torn is not known
+    evidence: Witness | None = None  # of a window, where more is known than what certificates say
 
     @property
     def apart(self) -> list[Window]:
@@ -141,13 +143,12 @@ def _shared(told: Told, base: Base) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class Snapshots:
-    """Of snapshots that are proved strong: how stale they were, and whether they are proved not complete."""
+    """Of snapshots that are proved strong: how stale they were, and whether they are complete."""
 
     stale: Stale
-    short: bool
-    shown: int = 0
-    changes: int = 0
-    event: int = 0
+    refuted: Witness | None = None  # they are not complete: its event is where that shows
+    complete: bool = False
+    in_recorded_order: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -183,13 +184,19 @@ def snapshots_of(
         return None
     record, place = visible(told, base)
     moves = np.unique(place[certain(told, record, place)])
-    found = Snapshots(stale=_stale(commits, np.unique(place), base), short=False)
+    found = Snapshots(stale=_stale(commits, np.unique(place), base))
     taken = np.unique(commits.rank)
-    found.shown, found.changes = len(taken), len(moves)
-    found.short = found.shown < found.changes
-    several = taken[np.bincount(commits.rank)[taken] > 1]
-    found.event = int(commits.number[several[0] if len(several) else 0])
+    if len(taken) < len(moves):
+        several = taken[np.bincount(commits.rank)[taken] > 1]
+        event = int(commits.number[several[0] if len(several) else 0])
+        found.refuted = counted(len(taken), len(moves), event)
     return found
+
+
+def counted(shown: int, changes: int, event: int | None) -> Witness:
+    """Return what tells that fewer states were shown than any order of the base updates has."""
+    events = () if event is None else (event,)
+    return Witness(kind="count", events=events, facts={"shown": shown, "changes": changes})
 
 
 def _commits(run: Columns, base: Base) -> _Commits | None:

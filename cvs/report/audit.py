@@ -121,11 +121,18 @@ def _judged(
 ) -> Judgement:
     """Judge events in hand, in bulk if they can be; `held`: without what no table can hold."""
     kept = without_them(events) if held else events
-    found = None
-    if views is None and not partial and not held:
+    found, all_of_it = None, views is None and not partial and not held
+    if all_of_it:
         found = events_in_bulk(kept, reference, budget)
     if found is None:
-        return judge_events(kept, views=views, reference=reference, budget=budget, partial=partial, held=held)
+        exact = judge_events(
+            kept, views=views, reference=reference, budget=budget, partial=partial, held=held
+        )
+        if all_of_it and _undecided(exact.of("weak", "view")) and _size(kept) <= SMALL:
+            bulk, _ = _over_columns(kept, reference, budget)
+            if bulk is not None:
+                _complete(exact, bulk)
+        return exact
     if picture:
         found.run = _in_hand(kept, reference)
     return found
@@ -181,12 +188,27 @@ def _in_bulk(sources: list[Source], budget: int) -> Judgement | None:
 
 
 def events_in_bulk(events: list[Any], reference: str, budget: int) -> Judgement | None:
-    """Judge events in hand over columns, base rows of a checkpoint counted; None where the exact judge says more."""
-    size = len(events) + sum(len(event.base) for event in events if isinstance(event, Checkpoint))
-    if size <= SMALL or reference not in ("writers", "absorbed"):
+    """Judge many events in hand over columns; None where the exact judge says more."""
+    size = _size(events)
+    found, unsettled = _over_columns(events, reference, budget) if size > SMALL else (None, set[str]())
+    if found is None:
         return None
+    if size <= LARGE:
+        unsettled |= _undecided(found.findings)
+    return _settled(found, unsettled, events, reference, budget)
+
+
+def _size(events: list[Any]) -> int:
+    """Count events, and the base rows of checkpoints."""
+    return len(events) + sum(len(event.base) for event in events if isinstance(event, Checkpoint))
+
+
+def _over_columns(events: list[Any], reference: str, budget: int) -> tuple[Judgement | None, set[str]]:
+    """Judge events in hand over columns, if that tells anything; name the views that it leaves to the exact judge."""
+    if reference not in ("writers", "absorbed"):
+        return None, set()
     if reference == "absorbed" and not _received_as_written(events):
-        return None
+        return None, set()
     headers = [event for event in events if isinstance(event, RunStarted)]
     tables = {t.name: t for header in headers for t in map(table_from_json, header.tables)}
     known = bulk_of(headers, view_from_json, tables)
@@ -195,16 +217,13 @@ def events_in_bulk(events: list[Any], reference: str, budget: int) -> Judgement 
         gathered.take(events)
         columns = gathered.columns()
     except NotColumnarError:
-        return None
+        return None, set()
     unsettled: set[str] = set()
     again = lambda numbers: [events[n - 1] for n in numbers]  # noqa: E731 -- because it is a word for what follows
     found = judge_large(columns, known, again, meanings_of(tables), budget=budget, unsettled=unsettled)
-    if found is None:
-        return None
-    found.reference = reference
-    if size <= LARGE:
-        unsettled |= _undecided(found.findings)
-    return _settled(found, unsettled, events, reference, budget)
+    if found is not None:
+        found.reference = reference
+    return found, unsettled
 
 
 def _undecided(findings: list[Finding]) -> set[str]:
@@ -216,15 +235,36 @@ def _undecided(findings: list[Finding]) -> set[str]:
 def _settled(
     found: Judgement | None, unsettled: set[str], events: list[Any], reference: str, budget: int
 ) -> Judgement | None:
-    """Judge some views of a run exactly, after all; None where that is all of them."""
+    """Judge some views of a run exactly, after all; what that leaves undecided may be known already."""
     if found is None or not unsettled:
         return found
-    if unsettled >= found.run.views.keys():
-        return None
     exact = judge_events(events, views=unsettled, reference=reference, budget=budget)
+    _complete(exact, found)
     exact.findings += [finding for finding in found.findings if finding.view not in unsettled]
     exact.judged += [judged for judged in found.judged if judged.subject.view not in unsettled]
     return exact
+
+
+def _complete(exact: Judgement, bulk: Judgement) -> None:
+    """Let what the exact judge leaves undecided of whole views and snapshots be what was found in bulk.
+
+    Unless the two differ elsewhere: values may excuse what certificates say.
+    """
+    theirs = {
+        _place(f): f
+        for f in bulk.findings
+        if f.verdict is not Verdict.UNDECIDED and f.granularity != "record"
+    }
+    decided = (f for f in exact.findings if f.verdict is not Verdict.UNDECIDED and _place(f) in theirs)
+    differ = {_place(f)[:2] for f in decided if theirs[_place(f)].verdict is not f.verdict}
+    exact.findings = [
+        theirs.get(_place(f), f) if f.verdict is Verdict.UNDECIDED and _place(f)[:2] not in differ else f
+        for f in exact.findings
+    ]
+
+
+def _place(finding: Finding) -> tuple[str, str, str]:
+    return finding.view, finding.granularity, finding.property
 
 
 def _received_as_written(events: list[Any]) -> bool:

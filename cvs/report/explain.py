@@ -15,6 +15,8 @@ _BECAUSE = {
     "prefix": "one rising sequence of base states explains it up to there; what came then, {state}, continues none",
     "pair": "it showed {earlier} and later {state}: no base state of the first is older than one of the second",
     "count": "{changes} base updates change what it shows in whatever order, and it changed {shown} times",
+    "beside": "it showed {rows} beside each other, which no base state has together",
+    "jump": "one epoch changed view records there that no single base update changes together",
     "held": "by its own certificates it held contributions of different versions of one base record there",
 }
 KEY_MOST = 120

@@ -409,3 +409,17 @@ def test_a_window_that_lasted_no_time_is_not_torn() -> None:
     assert torn_windows(whole.subject, [True, True, True, False], 0, 1_000)  # and so it ended
     ((_, _, length),) = torn_windows(whole.subject, [False, True, True, True], 0, 1_000)
     assert length < 1_000  # what stood at the start stood there since the start, not for ever
+
+
+def test_a_write_that_was_called_early_follows_the_one_it_expects() -> None:
+    """Both answers are there at one time, and the later one was called, and stands in the file, first."""
+    run = Recorder()
+    run.base("k1", {"x": "a", "y": 5})
+    run.base("k2", {"x": "a", "y": 7})
+    run.write("a", group("a", 5, 1), [("k1", 0, 1)])
+    run.write("a", group("a", 12, 2), [("k2", 0, 1)])
+    *start, called, returned, again, answered, rest = run.rest()
+    late = max(returned.time, answered.time)
+    moved = [again, called, *(msgspec.structs.replace(e, time=late) for e in (answered, returned))]
+    found = judged([*start, *moved, rest])
+    assert {f.verdict for f in found.of("converged", "view")} == {Verdict.HOLDS}
