@@ -246,7 +246,7 @@ class Stale:
 def stale_of(so_far: Stale, absorbed: Absorbed, links: Chains, writes: Operations) -> Stale:
     """Measure: a change that had returned is missed by every state from there to the one that absorbs it."""
     record, many = absorbed.record, len(links.accepted)
-    if not len(record):
+    if not len(record) or not len(links.order):  # nothing happened, or nobody showed anything for certain
         return so_far
     owner, moment = writes.owner[links.order], writes.called[links.order]
     called, returned, width = side_by_side(moment, absorbed.returned, many)
