@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from cvs.checker.problem import PLENTY, Problem, below, mirrored
+from cvs.checker.forms import Forms
+from cvs.checker.problem import PLENTY, Problem, Shown, below, mirrored
 from cvs.checker.verdict import Budget, Cut, Verdict, Witness
 
 PATIENCE = 8
@@ -220,6 +221,9 @@ def complete(problem: Problem, budget: Budget) -> tuple[Verdict, Witness]:
     where = [i for i, changed in enumerate(problem.changed) if not i or changed]
     if not problem.explains(problem.bottom, 0, budget):
         return Verdict.VIOLATED, Witness(kind="prefix", positions=(0,))
+    witness = next(filter(None, (_incomplete(part, settled=problem.settled) for part in problem.parts)), None)
+    if witness is not None:
+        return Verdict.VIOLATED, witness
     start = (0, problem.bottom)
     visited = {start}
     every = range(len(problem.tops))
@@ -239,6 +243,20 @@ def complete(problem: Problem, budget: Budget) -> tuple[Verdict, Witness]:
             deepest = max(deepest, node[0])
             stack.append((node, iter(every)))
     return Verdict.VIOLATED, Witness(kind="prefix", positions=(where[min(deepest + 1, len(where) - 1)],))
+
+
+def _incomplete(part: Shown, *, settled: bool) -> Witness | None:
+    """Tell without a search, of a fold, that no order of the base updates shows what one view record showed."""
+    forms, shown = part.forms, part.values
+    moves = [i for i in range(1, len(shown)) if shown[i] != shown[i - 1]]
+    if not isinstance(forms, Forms) or forms.fold.filtered or not moves:
+        return None  # a group that was never shown may be left out for what it is
+    changes = forms.changes() if settled else 0
+    if len(moves) < changes:
+        return Witness(kind="count", facts={"shown": len(moves), "changes": changes})
+    if shown[0] is None and not forms.alone(shown[moves[0]]):
+        return Witness(kind="prefix", positions=(moves[0],))
+    return None
 
 
 def _advanced(

@@ -40,10 +40,14 @@ class Folded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fold:
-    """How a group shows the rows in it; `kept`: a group is shown exactly if there are rows in it."""
+    """How a group shows the rows in it; `kept`: a group is shown exactly if there are rows in it.
+
+    `filtered`: whether one with rows in it is shown may hang on what is folded, not on the group alone.
+    """
 
     columns: tuple[Folded, ...]
     kept: bool
+    filtered: bool = True
 
 
 @dataclass(slots=True)
@@ -100,6 +104,31 @@ class Forms:
             return at
         at = _supported(at, [(form.weights, target) for form, target in wanted], budget)
         return at and self._allowed(at, row)
+
+    def changes(self) -> int:
+        """Count the versions that change a shown sum, whatever the others are: any order of them has as many states."""
+        shown = [form.weights for form in self.sums if form.name is not None]
+        return sum(
+            any(weights[place][version] != weights[place][version - 1] for weights in shown)
+            for place, versions in enumerate(shown[0] if shown else ())
+            for version in range(1, len(versions))
+        )
+
+    def alone(self, value: Hashable) -> bool:
+        """Say whether one version may show a row by itself: the first row of a group is that of one base record."""
+        row: Mapping[str, Any] = {} if value is None else dict(value)  # type: ignore[call-overload]
+        wanted = self._wanted(row)
+        extremes = [
+            (each, _sortable(row[each.name])) for each in self.extremes if row.get(each.name) is not None
+        ]
+        (rows,) = (form.weights for form in self.sums if form.name is None)
+        return any(
+            many
+            and all(form.weights[place][version] == target for form, target in wanted)
+            and all(each.offers[place][version] == shown for each, shown in extremes)
+            for place, versions in enumerate(rows)
+            for version, many in enumerate(versions)
+        )
 
     def _wanted(self, row: Mapping[str, Any] | None) -> list[tuple[_Form, Any]]:
         if row is None:

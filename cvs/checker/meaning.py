@@ -16,7 +16,7 @@ from cvs.checker.groups import Folding, folding_of
 from cvs.checker.provenance import Near, Reach, Versioned, near_of, reach_of
 from cvs.checker.replay import BaseRecord, Key, Row
 from cvs.errors import AssumptionError
-from cvs.model.expressions import Column
+from cvs.model.expressions import Column, columns_of
 from cvs.model.identity import key_identity, row_identity
 from cvs.model.recompute import bag, recompute
 from cvs.model.views import (
@@ -180,13 +180,16 @@ class DefinitionMeaning:
     def fold(self) -> Fold | None:
         """Return the folds that stand in a row under a name of their own."""
         relation, outer, kept = self.definition.relation, None, bool(self.definition.key)
+        asked: set[str | None] = set()  # columns that selections read; None: computed ones
         while isinstance(relation, Select | Project):
             if isinstance(relation, Select):
                 kept = False  # a group that is not shown may have rows
+                asked.update(columns_of(relation.predicate))
             else:
                 plain = {
                     c.name: c.expression.name for c in relation.columns if isinstance(c.expression, Column)
                 }
+                asked = {plain.get(name) if name is not None else None for name in asked}
                 outer = plain if outer is None else {n: plain[c] for n, c in outer.items() if c in plain}
             relation = relation.source
         if not self.linear or not isinstance(relation, Aggregate):
@@ -198,7 +201,8 @@ class DefinitionMeaning:
             Folded(name=name, function=a.function, argument=None if a.argument is None else _argument(a.name))
             for name, a in columns
         )
-        return Fold(columns=tuple(folded), kept=kept)
+        groups = {column.name for column in relation.group}
+        return Fold(columns=tuple(folded), kept=kept, filtered=not asked <= groups)
 
 
 def _argument(aggregate: str) -> str:

@@ -46,7 +46,11 @@ def verify(
         shown = [v for v, _ in itertools.groupby(meaning(c) for c in cuts)]
         whole = bool(cuts) and cuts[0] == (0,) * len(tops) and cuts[-1] == tops
         return whole and one and shown == [v for v, _ in itertools.groupby(states)]
-    return _refuted(claim, tops, meaning, states, limit) if kind in ("state", "pair", "prefix") else None
+    return (
+        _refuted(claim, tops, meaning, states, limit)
+        if kind in ("state", "pair", "prefix", "count")
+        else None
+    )
 
 
 def _refuted(
