@@ -165,7 +165,7 @@ def agree(seed: int, number: int) -> Counter[str]:
 
 
 def test_views_taken_apart_and_brute_force_agree(told: Callable[[str], None]) -> None:
-    count = agree(seed=1, number=120)
+    count = agree(seed=1, number=200)
     assert min(count.values()) > 2, count
     assert set(MORE) <= set(count)
     told(f"agreed on {sum(count[n] for n in MORE):,} verdicts, 0 disagreements")
