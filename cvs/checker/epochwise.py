@@ -12,7 +12,7 @@ from cvs.checker.committed import Committed
 from cvs.checker.held import Accepted
 from cvs.checker.holding import Holding, known, settled
 from cvs.checker.meaning import IMPOSSIBLE, Meaning, frozen_row
-from cvs.checker.provenance import Reach
+from cvs.checker.reach import Reach
 from cvs.checker.replay import ENDLESS, Attempt, BaseRecord, Commit, Key, Row, Run, ViewRun
 from cvs.checker.wholes import Snapshots
 

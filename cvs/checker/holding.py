@@ -8,7 +8,7 @@ from itertools import pairwise
 from cvs.checker.changes import Stale
 from cvs.checker.groups import Folding
 from cvs.checker.meaning import IMPOSSIBLE, Meaning
-from cvs.checker.provenance import Reach
+from cvs.checker.reach import Reach
 from cvs.checker.replay import (
     ENDLESS,
     Attempt,

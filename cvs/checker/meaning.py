@@ -13,7 +13,8 @@ from typing import Protocol
 
 from cvs.checker.forms import Fold, Folded
 from cvs.checker.groups import Folding, folding_of
-from cvs.checker.provenance import Near, Reach, Versioned, near_of, reach_of
+from cvs.checker.provenance import Near, Versioned, near_of
+from cvs.checker.reach import Reach, reach_of
 from cvs.checker.replay import BaseRecord, Key, Row
 from cvs.errors import AssumptionError
 from cvs.model.expressions import Column, columns_of

@@ -3,16 +3,15 @@
 Every row that any base state of the run could have given is computed once, over all versions at the same time,
 and carries the base records on which it hangs: a row of an inner join hangs on both its sides (Green, Karvounarakis
 and Tannen's provenance); a row that a join pads with nulls, keeps or drops hangs on all partners it could have
-met. What no row with a key hangs on cannot change what the view shows there, so the view record can be computed
-from the others alone.
+met; a group hangs on all rows that were ever in it, and what it folds of them is not known. What no row with a key hangs
+on cannot change what the view shows there, so the view record can be computed from the others alone.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cvs.checker.replay import BaseRecord, Key, Row
-from cvs.errors import AssumptionError
 from cvs.model.expressions import Column, Compiled, columns_of, compile_expression, compile_predicate
 from cvs.model.identity import key_identity, row_identity
 from cvs.model.views import (
@@ -20,6 +19,7 @@ from cvs.model.views import (
     BaseTable,
     Distinct,
     Join,
+    Named,
     Project,
     Relation,
     Scan,
@@ -57,14 +57,10 @@ class Near:
 MOST = 200_000
 """Pairs of rows that are looked at, at most, where all versions are."""
 
-MOST_PRUNED = 3_000_000
-"""... where rows are cut down to what joins and keys read, so that most versions of a record are one."""
-
-
 Versions = Mapping[str, list[tuple[Versioned, Row]]]
 
 
-class _Unknown(Exception):  # noqa: N818 -- because it is an outcome, not an error
+class Unknown(Exception):  # noqa: N818 -- because it is an outcome, not an error
     """The view is of no kind for this, or too wide."""
 
 
@@ -82,8 +78,9 @@ def near_of(
     near: dict[Key, Near] = {}
     sources: dict[Key, dict[BaseRecord, None]] = {}
     try:
-        every = _Rows(by_table, tables, MOST).of(inner)
-    except _Unknown:
+        require_known(inner, columns)
+        every = Potentials(by_table, tables, MOST).of(inner)
+    except Unknown:
         return None
     plain = inner is relation and all(each.exact for each in every)
     for each in every:
@@ -97,136 +94,8 @@ def near_of(
     return near
 
 
-@dataclass(slots=True)
-class Reach:
-    """Which versions of which base records can matter to each view record, rows cut down to what tells them apart."""
-
-    near: dict[Key, dict[BaseRecord, int]] = field(
-        default_factory=dict
-    )  # per record a bit for each kind of version
-    kinds: dict[BaseRecord, list[int]] = field(
-        default_factory=dict
-    )  # the bit of each version; 0: nothing is there
-
-    # what makes rows, if that is exact
-    rows: dict[tuple[Key, BaseRecord], list[frozenset[Versioned]]] | None = None
-
-    def touches(self, key: Key, record: BaseRecord, place: int) -> bool:
-        """Say whether the version at a place of a time-line can matter to a view record."""
-        return bool(self.near[key].get(record, 0) & self.kinds[record][place])
-
-    def moves(self, key: Key, record: BaseRecord, place: int, to: int) -> bool:
-        """Say whether one of two versions can matter to a view record."""
-        kinds = self.kinds[record]
-        return bool(self.near[key].get(record, 0) & (kinds[place] | kinds[to]))
-
-    def meets(self, key: Key, record: BaseRecord, places: Callable[[BaseRecord], tuple[int, int]]) -> bool:
-        """Say whether a base record makes a row with others, if each of them stands at one of its two `places`."""
-        if self.rows is None:
-            return True
-        stands: dict[BaseRecord, int] = {}
-        for row in self.rows.get((key, record), ()):
-            for other, kind in row:
-                if other not in stands:
-                    one, two = places(other)
-                    stands[other] = self.kinds[other][one] | self.kinds[other][two]
-                if not stands[other] >> kind & 1:
-                    break
-            else:
-                return True
-        return False
-
-    def partners(self, key: Key, record: BaseRecord) -> set[BaseRecord]:
-        """Return the base records with which one makes rows of a view record, if that is known exactly."""
-        if self.rows is None:
-            raise AssumptionError("what makes the rows of this view is not known exactly")
-        return {other for row in self.rows.get((key, record), ()) for other, _ in row}
-
-
-def reach_of(
-    relation: Relation,
-    key: tuple[str, ...],
-    timelines: Mapping[BaseRecord, Sequence[Row | None]],
-    tables: Tables,
-) -> Reach | None:
-    """Return what can matter to each view record of a relation with a key; None: not known.
-
-    Linear in the versions where joins are on keys: versions that joins and keys cannot tell apart are one.
-    """
-    found = before_grouping(relation, key)
-    if found is None:
-        return None
-    inner, columns = found
-    read: dict[str, set[str]] = {}
-    inner = _pruned(inner, set(columns), read)
-    reach, kinds = Reach(), dict[str, list[tuple[Versioned, Row]]]()
-    for record, rows in timelines.items():
-        names = sorted(read.get(record[0], ()))
-        known: dict[Hashable, int] = {}
-        bits = reach.kinds[record] = []
-        for row in rows:
-            if row is None or record[0] not in read:
-                bits.append(0)
-                continue
-            short = {name: row.get(name) for name in names} if ALL not in read[record[0]] else row
-            many = len(known)
-            number = known.setdefault(row_identity(short), many)
-            if number == many:
-                kinds.setdefault(record[0], []).append(((record, number), short))
-            bits.append(1 << number)
-    try:
-        every = _Rows(kinds, tables, MOST_PRUNED).of(inner)
-    except _Unknown:
-        return None
-    exact: dict[tuple[Key, BaseRecord], list[frozenset[Versioned]]] = {}
-    for each in every:
-        name = key_identity(each.row.get(column) for column in columns)
-        own = reach.near.setdefault(name, {})
-        for record, number in each.hangs_on:
-            own[record] = own.get(record, 0) | 1 << number
-            exact.setdefault((name, record), []).append(each.hangs_on)
-    reach.rows = exact if all(each.exact for each in every) else None
-    return reach
-
-
-ALL = "*"
-"""Stands for all columns of a table."""
-
-
-def _pruned(relation: Relation, wanted: set[str] | None, read: dict[str, set[str]]) -> Relation:
-    """Return a relation without the columns that nobody wants (None: all are), and note what it reads of tables."""
-    match relation:
-        case Scan():
-            prefix = f"{relation.alias}."
-            names = (
-                {ALL} if wanted is None else {n.removeprefix(prefix) for n in wanted if n.startswith(prefix)}
-            )
-            read.setdefault(relation.table, set()).update(names)
-            return relation
-        case Select():
-            more = None if wanted is None else wanted | set(columns_of(relation.predicate))
-            return replace(relation, source=_pruned(relation.source, more, read))
-        case Project():
-            kept = tuple(c for c in relation.columns if wanted is None or c.name in wanted)
-            more = {name for c in kept for name in columns_of(c.expression)}
-            return replace(relation, columns=kept, source=_pruned(relation.source, more, read))
-        case Join():
-            told = [side for pair in relation.on for side in pair]
-            told += [relation.residual] if relation.residual is not None else []
-            more = None if wanted is None else wanted.union(*(columns_of(e) for e in told))
-            left, right = (_pruned(side, more, read) for side in (relation.left, relation.right))
-            return replace(relation, left=left, right=right)
-        case SetOperation():  # by position, and equal rows hang together
-            left, right = (_pruned(side, None, read) for side in (relation.left, relation.right))
-            return replace(relation, left=left, right=right)
-        case Distinct():
-            return replace(relation, source=_pruned(relation.source, None, read))
-        case _:
-            return relation
-
-
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class Potentials:
     """Computes all rows that any base state could give, of at most so many pairs."""
 
     versions: Versions
@@ -239,23 +108,76 @@ class _Rows:
             case Scan():
                 return _scanned(relation, self.versions.get(relation.table, []), self.tables)
             case Select():
+                rows = self.of(relation.source)
+                if _folds(relation.source).intersection(columns_of(relation.predicate)):
+                    return [replace(each, exact=False) for each in rows]
                 keep = compile_predicate(relation.predicate)
-                return [each for each in self.of(relation.source) if keep(each.row)]
+                return [each for each in rows if keep(each.row)]
             case Project():
-                computed = [(c.name, compile_expression(c.expression)) for c in relation.columns]
+                computed = _known(relation.columns, relation.source)
+                nothing = dict.fromkeys(column.name for column in relation.columns)
                 return [
-                    replace(each, row={name: compute(each.row) for name, compute in computed})
+                    replace(each, row=nothing | {name: compute(each.row) for name, compute in computed})
                     for each in self.of(relation.source)
                 ]
             case Distinct():
+                require_known(relation.source)
                 return [replace(each, exact=False) for each in self.of(relation.source)]
             case Join():
+                for pair in relation.on:
+                    for side, own in zip((relation.left, relation.right), pair, strict=True):
+                        require_known(side, columns_of(own))
                 left, right = self.of(relation.left), self.of(relation.right)
                 return _joined(relation, left, right, self.tables, self.most)
             case SetOperation():
+                require_known(relation)
                 return _together(self.of(relation.left), self.of(relation.right))
+            case Aggregate() if relation.group:
+                return self._grouped(relation)
             case _:
-                raise _Unknown
+                raise Unknown
+
+    def _grouped(self, relation: Aggregate) -> list[Potential]:
+        """Return a row for each group that there ever was; what it folds is left open."""
+        for column in relation.group:
+            require_known(relation.source, columns_of(column.expression))
+        computed = _known(relation.group, relation.source)
+        nothing = dict.fromkeys(column.name for column in relation.aggregates)
+        groups: dict[Key, tuple[dict[str, Any], set[Versioned]]] = {}
+        for each in self.of(relation.source):
+            row = {name: compute(each.row) for name, compute in computed}
+            groups.setdefault(key_identity(row.values()), (row, set()))[1].update(each.hangs_on)
+        return [Potential({**row, **nothing}, frozenset(on), exact=False) for row, on in groups.values()]
+
+
+def _known(columns: Iterable[Named], source: Relation) -> list[tuple[str, Compiled]]:
+    """Return what computes the columns that hang on nothing folded."""
+    folds = _folds(source)
+    plain = (column for column in columns if not folds.intersection(columns_of(column.expression)))
+    return [(column.name, compile_expression(column.expression)) for column in plain]
+
+
+def _folds(relation: Relation) -> frozenset[str]:
+    """Name the columns whose values hang on what a group folds: they are not known."""
+    match relation:
+        case Aggregate():
+            return frozenset(column.name for column in relation.aggregates)
+        case Project():
+            known = {name for name, _ in _known(relation.columns, relation.source)}
+            return frozenset(column.name for column in relation.columns if column.name not in known)
+        case Join() | SetOperation():
+            return _folds(relation.left) | _folds(relation.right)
+        case Scan():
+            return frozenset()
+        case _:
+            return _folds(relation.source)
+
+
+def require_known(relation: Relation, names: Iterable[str] | None = None) -> None:
+    """Give up where columns that tell rows apart are not known; None: all of them do."""
+    folds = _folds(relation)
+    if folds and (names is None or folds.intersection(names)):
+        raise Unknown
 
 
 def _scanned(scan: Scan, versions: list[tuple[Versioned, Row]], tables: Tables) -> list[Potential]:
@@ -275,7 +197,7 @@ def _joined(
     join: Join, left: list[Potential], right: list[Potential], tables: Tables, most: int
 ) -> list[Potential]:
     if join.kind == "null-aware-anti":
-        raise _Unknown  # each row hangs on every row of the other side
+        raise Unknown  # each row hangs on every row of the other side
     partners = _partners(join, left, right, most)
     found: list[Potential] = []
     met: list[set[Versioned]] = [set() for _ in right]
@@ -304,7 +226,9 @@ def _partners(
     join: Join, left: list[Potential], right: list[Potential], most: int
 ) -> list[list[tuple[int, dict[str, Any]]]]:
     """Return for each row of the left the rows of the right that it meets, and both together."""
-    residual = (lambda _: True) if join.residual is None else compile_predicate(join.residual)
+    folds = _folds(join.left) | _folds(join.right)
+    open_ = join.residual is None or folds.intersection(columns_of(join.residual))
+    residual = (lambda _: True) if join.residual is None or open_ else compile_predicate(join.residual)
     left_on, right_on = ([compile_expression(pair[side]) for pair in join.on] for side in (0, 1))
     candidates: dict[Key, list[int]] = {}
     for number, each in enumerate(right):
@@ -318,7 +242,7 @@ def _partners(
         rivals = candidates.get(key, []) if key is not None else []
         many += len(rivals)
         if many > most:
-            raise _Unknown
+            raise Unknown
         pairs = ((number, {**each.row, **right[number].row}) for number in rivals)
         found.append([(number, both) for number, both in pairs if residual(both)])
     return found

@@ -11,7 +11,8 @@ from typing import Any
 from msgspec.structs import replace as replace_fields
 
 from cvs.checker.meaning import Base, DefinitionMeaning
-from cvs.checker.provenance import Near, Reach, Versioned
+from cvs.checker.provenance import Near, Versioned
+from cvs.checker.reach import Reach
 from cvs.checker.replay import BaseRecord, Key
 from cvs.history import events as ev
 from cvs.model.identity import key_identity
