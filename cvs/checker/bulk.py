@@ -95,7 +95,13 @@ class Accepted:
     base_of_others: set[Name] = field(default_factory=set)
     views: dict[str, WholeView] = field(default_factory=dict)
     snapshots: dict[str, Snapshots] = field(default_factory=dict)
-    stale: Stale = field(default_factory=Stale)
+    stale: dict[str, Stale] = field(default_factory=dict)
+
+    def leave_out(self, others: set[str]) -> None:
+        """Forget what is of some views."""
+        self.names = [name for name in self.names if name[0] not in others]
+        self.others = [name for name in self.others if name[0] not in others]
+        self.unknown = [name for name in self.unknown if name not in others]
 
 
 def accept(run: Columns, bulk: Bulk) -> Accepted | None:
@@ -156,16 +162,16 @@ def _accept(run: Columns, bulk: Bulk) -> Accepted:
         accepted[lines.record[early]] = False
         accepted &= _folds(lines, told, base, shown=bulk.views[view], run=run, links=links)
         complete &= accepted
-        short = None
+        short, stale = None, Stale()
         if (accepted & ~complete).any():
             final_of(lines, told, base, accepted)
             changes = changes_of(lines, told, base, accepted & ~complete)
             short = changes.short(lines, links, writes)
             accepted = complete | short.records
             found.short[view] = short
-            found.stale = stale_of(found.stale, changes.of(short.records), links, writes)
+            stale = stale_of(stale, changes.of(short.records), links, writes)
         found.elsewise[view] = int(np.count_nonzero(complete & ~recorded))
-        found.stale = stale_of(found.stale, lines.absorbed(base, complete), links, writes)
+        found.stale[view] = stale_of(stale, lines.absorbed(base, complete), links, writes)
         found.still[view] = int(
             np.count_nonzero(accepted & (np.bincount(writes.owner, minlength=len(mine)) == 0))
         )

@@ -18,7 +18,7 @@ from cvs.checker.bulk import Accepted, Bulk, accept
 from cvs.checker.changes import Stale
 from cvs.checker.classify import Judgement, Meanings, judge
 from cvs.checker.leftover import Exactly, left_over
-from cvs.checker.replay import Key, Run, ViewRun, replay
+from cvs.checker.replay import Run, ViewRun, replay
 from cvs.checker.verdict import Finding, Verdict, Witness, worst
 from cvs.checker.wholes import Snapshots, WholeView, counted
 from cvs.history.columns import Columns
@@ -55,8 +55,9 @@ def judge_large(
     budget: int,
     whole: bool = True,
     unsettled: set[str] | None = None,
+    views: set[str] | None = None,
 ) -> Judgement | None:
-    """Judge a large run; None where the bulk path cannot take it. `events` reads again what is left.
+    """Judge a large run, or some of its `views`; None where the bulk path cannot take it. `events` reads again what is left.
 
     Views of kinds that columns do not know are judged by what their records hold, if it is the `whole` run. Into
     `unsettled` go the views of which the exact judge can say more, in a run of this size; without it that is None.
@@ -66,6 +67,8 @@ def judge_large(
     accepted = accept(columns, bulk)
     if accepted is None or (accepted.unknown and not whole):
         return None
+    asked = set(columns.views) if views is None else views
+    accepted.leave_out(set(columns.views) - asked)
     again = _Again(events, columns, bulk.written)
     exactly = partial(judge, meanings=meanings, budget=budget, whole=False)
     least = LARGE if accepted.unknown else WITH_EPOCHS
@@ -73,8 +76,8 @@ def judge_large(
     beside = _held(again, exactly, meanings, accepted, small=small, budget=budget)
     if not accepted.names and not any(f.verdict is Verdict.HOLDS for f in beside.findings):
         return None
-    unproved = set(columns.views) - accepted.snapshots.keys() if small else set()
-    if unproved and (unsettled is None or unproved >= set(columns.views)):
+    unproved = asked - accepted.snapshots.keys() if small else set()
+    if unproved and (unsettled is None or unproved >= asked):
         return None
     if unsettled is not None:
         unsettled |= unproved
@@ -83,10 +86,10 @@ def judge_large(
     judgement.findings += beside.findings
     judgement.judged += beside.judged
     for view, count in Counter(view for view, _ in accepted.names).items():
-        judgement.findings += _of_records(view, count, accepted, columns)
-    for view, key in accepted.names[:1]:
-        judgement.findings.append(_staleness(view, accepted.stale, key=key))
-    for name in judgement.run.views:
+        judgement.findings += [
+            *_of_records(view, count, accepted, columns), _staleness(view, accepted.stale[view]),
+        ]  # fmt: skip
+    for name in (view for view in judgement.run.views if view in asked):
         judgement.findings += _whole_view(name, accepted, judgement)
         if epochs:
             judgement.findings += _snapshots(name, accepted.snapshots.get(name))
@@ -124,10 +127,10 @@ def _of_records(view: str, count: int, accepted: Accepted, columns: Columns) -> 
     return findings
 
 
-def _staleness(view: str, stale: Stale, *, key: Key | None = None, granularity: str = "record") -> Finding:
+def _staleness(view: str, stale: Stale, *, granularity: str = "record") -> Finding:
     measure = {"versions": stale.versions, "nanoseconds": stale.nanoseconds}
     return Finding(
-        property="staleness", verdict=Verdict.HOLDS, view=view, key=key, granularity=granularity, tier="lineage",
+        property="staleness", verdict=Verdict.HOLDS, view=view, granularity=granularity, tier="lineage",
         witness=Witness(kind="measure", facts=measure),
     )  # fmt: skip
 

@@ -56,14 +56,15 @@ def audit(
     with _no_collection():
         sources = sources_of(paths)
         judgement = None
-        if views is None and reference == "writers" and window == (None, None) and not partial:
-            judgement = _in_bulk(sources, budget)
+        asked = None if views is None else set(views)
+        if reference == "writers" and window == (None, None) and not partial:
+            judgement = _in_bulk(sources, asked, budget)
             if picture and judgement is not None:
                 judgement.run = _in_hand(loaded(sources).events, reference)
         if judgement is None:
             run = loaded(sources)
             if run.foreign is not None:
-                if expected or views is not None or window != (None, None) or partial:
+                if expected or asked is not None or window != (None, None) or partial:
                     raise SpecificationError(
                         "a history of registers has no views: it is linearizable or not, as a whole",
                         where=sources[0].file,
@@ -74,7 +75,7 @@ def audit(
             held = reference == "absorbed" and has_unheld(events)  # it was a recording, as it seems
             judgement = _judged(
                 events,
-                views=views,
+                views=asked,
                 reference=reference,
                 budget=budget,
                 partial=partial,
@@ -105,14 +106,15 @@ def audit_events(
     with _no_collection():
         kept = events if window == (None, None) else _within(events, window)
         held = has_unheld(kept)
-        judgement = _judged(kept, views=views, reference=reference, budget=budget, held=held, picture=picture)
+        asked = None if views is None else set(views)
+        judgement = _judged(kept, views=asked, reference=reference, budget=budget, held=held, picture=picture)
     return summarize(judgement, files, expected or {}), judgement
 
 
 def _judged(
     events: list[Any],
     *,
-    views: Iterable[str] | None,
+    views: set[str] | None,
     reference: str,
     budget: int,
     held: bool,
@@ -121,15 +123,15 @@ def _judged(
 ) -> Judgement:
     """Judge events in hand, in bulk if they can be; `held`: without what no table can hold."""
     kept = without_them(events) if held else events
-    found, all_of_it = None, views is None and not partial and not held
-    if all_of_it:
-        found = events_in_bulk(kept, reference, budget)
+    found, whole = None, not partial and not held
+    if whole:
+        found = events_in_bulk(kept, reference, budget, views)
     if found is None:
         exact = judge_events(
             kept, views=views, reference=reference, budget=budget, partial=partial, held=held
         )
-        if all_of_it and _undecided(exact.of("weak", "view")) and _size(kept) <= SMALL:
-            bulk, _ = _over_columns(kept, reference, budget)
+        if whole and _undecided(exact.of("weak", "view")) and _size(kept) <= SMALL:
+            bulk, _ = _over_columns(kept, reference, budget, views)
             if bulk is not None:
                 _complete(exact, bulk)
         return exact
@@ -158,7 +160,7 @@ def require_levels(expected: Mapping[str, str]) -> None:
             )
 
 
-def _in_bulk(sources: list[Source], budget: int) -> Judgement | None:
+def _in_bulk(sources: list[Source], views: set[str] | None, budget: int) -> Judgement | None:
     """Judge a large run over columns; None for one that is small, foreign, or of other kinds of views."""
     if any(source.foreign for source in sources) or sum(source.size for source in sources) <= LARGE:
         return None
@@ -182,15 +184,23 @@ def _in_bulk(sources: list[Source], budget: int) -> Judgement | None:
         events = loaded(sources).events
         return (events[number - 1] for number in numbers)
 
+    if _strangers(views, headers):
+        return None
     unsettled: set[str] = set()
-    found = judge_large(columns, known, again, meanings_of(tables), budget=budget, unsettled=unsettled)
+    found = judge_large(
+        columns, known, again, meanings_of(tables), budget=budget, unsettled=unsettled, views=views
+    )
     return found if not unsettled else _settled(found, unsettled, loaded(sources).events, "writers", budget)
 
 
-def events_in_bulk(events: list[Any], reference: str, budget: int) -> Judgement | None:
-    """Judge many events in hand over columns; None where the exact judge says more."""
+def events_in_bulk(
+    events: list[Any], reference: str, budget: int, views: set[str] | None = None
+) -> Judgement | None:
+    """Judge many events in hand over columns, of all views or some; None where the exact judge says more."""
     size = _size(events)
-    found, unsettled = _over_columns(events, reference, budget) if size > SMALL else (None, set[str]())
+    if size <= SMALL:
+        return None
+    found, unsettled = _over_columns(events, reference, budget, views)
     if found is None:
         return None
     if size <= LARGE:
@@ -203,13 +213,17 @@ def _size(events: list[Any]) -> int:
     return len(events) + sum(len(event.base) for event in events if isinstance(event, Checkpoint))
 
 
-def _over_columns(events: list[Any], reference: str, budget: int) -> tuple[Judgement | None, set[str]]:
+def _over_columns(
+    events: list[Any], reference: str, budget: int, views: set[str] | None
+) -> tuple[Judgement | None, set[str]]:
     """Judge events in hand over columns, if that tells anything; name the views that it leaves to the exact judge."""
     if reference not in ("writers", "absorbed"):
         return None, set()
     if reference == "absorbed" and not _received_as_written(events):
         return None, set()
     headers = [event for event in events if isinstance(event, RunStarted)]
+    if _strangers(views, headers):
+        return None, set()
     tables = {t.name: t for header in headers for t in map(table_from_json, header.tables)}
     known = bulk_of(headers, view_from_json, tables)
     gathered = Gathered(known.readers)
@@ -220,10 +234,17 @@ def _over_columns(events: list[Any], reference: str, budget: int) -> tuple[Judge
         return None, set()
     unsettled: set[str] = set()
     again = lambda numbers: [events[n - 1] for n in numbers]  # noqa: E731 -- because it is a word for what follows
-    found = judge_large(columns, known, again, meanings_of(tables), budget=budget, unsettled=unsettled)
+    found = judge_large(
+        columns, known, again, meanings_of(tables), budget=budget, unsettled=unsettled, views=views
+    )
     if found is not None:
         found.reference = reference
     return found, unsettled
+
+
+def _strangers(views: set[str] | None, headers: Iterable[RunStarted]) -> set[str]:
+    """Name the views that nobody declared; some are only written."""
+    return (views or set()) - {str(view.get("name", "")) for header in headers for view in header.views}
 
 
 def _undecided(findings: list[Finding]) -> set[str]:

@@ -130,7 +130,11 @@ def _where(found: Document, worst: Document, total: int) -> str:
     key = f", record {shown_key(tuple(worst['key']))}" if worst["key"] is not None else ""
     after = f", at event {worst['event']:,}" if worst["event"] else ""
     why = f": {worst['reason']}" if worst["reason"] else ""
-    return f'{number:,} of {total:,}: view "{worst["view"]}"{key}{after}{why} [{worst["tier"]}]'
+    if found["verdict"] == "violated" and found["undecided"]:
+        total_text = f"{total:,} ({found['undecided']:,} undecided)"
+    else:
+        total_text = f"{total:,}"
+    return f'{number:,} of {total_text}: view "{worst["view"]}"{key}{after}{why} [{worst["tier"]}]'
 
 
 def _interval(level: Document) -> str:

@@ -217,7 +217,7 @@ def _same_of_records(accepted: Any, refuted: Any, exact: Judgement, events: Any,
     if measured:
         # the exact judge takes the oldest base states that explain; what the program held may be newer
         theirs = max(m["versions"] for m in measured), max(m["nanoseconds"] for m in measured)
-        ours = accepted.stale.versions, accepted.stale.nanoseconds
+        ours = accepted.stale["v"].versions, accepted.stale["v"].nanoseconds
         assert ours[0] <= theirs[0], events
         assert ours[1] <= theirs[1], events
         count["staleness alike" if ours == theirs else "staleness less"] += 1

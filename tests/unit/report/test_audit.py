@@ -14,7 +14,7 @@ import zstandard
 from cvs.checker.classify import nothing_shown
 from cvs.checker.verdict import Verdict
 from cvs.cli import run
-from cvs.errors import ExitCode
+from cvs.errors import ExitCode, SpecificationError
 from cvs.history import events as ev
 from cvs.model.definitions import definition_to_json
 from cvs.model.expressions import Column
@@ -456,3 +456,43 @@ def test_a_run_of_one_write_that_nobody_heard_of_again_is_judged(monkeypatch: py
     events = [*start[:place], known, ev.Quiescent(process="w", time=1), *start[place:], rest]
     _, judgement = audit_events(events, files=[], reference="writers")
     assert {f.verdict for f in judgement.of("complete", "record")} == {Verdict.VIOLATED, Verdict.UNDECIDED}
+
+
+def test_a_large_run_of_which_one_view_is_asked_is_judged_as_the_whole_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In bulk, of that view alone; a name that nobody declared is refused all the same."""
+    monkeypatch.setattr("cvs.report.audit.SMALL", 0)
+    monkeypatch.setattr("cvs.report.audit.LARGE", 0)
+    run, other = Recorder(), definition_to_json(replace(VIEWS["rows"], name="w"))
+    run.named("run", definition_to_json(VIEWS["rows"]))
+    first, *started = run.events
+    for number in range(3):
+        row = {"k": f"k{number}", "x": 0, "y": 0}
+        run.base(f"k{number}", row)
+        run.write_record((f"k{number}",), row, [(f"k{number}", 0, 1)], expected=None, new=(0, 1, 0, True))
+    *events, rest = run.rest()[1 + len(started) :]
+    writes = [e for e in events if isinstance(e, ev.TestAndSetCalled | ev.TestAndSetReturned)]
+    again = [msgspec.structs.replace(e, operation=e.operation + 100, time=e.time + 1_000) for e in writes]
+    others = [
+        msgspec.structs.replace(e, view="w") if isinstance(e, ev.TestAndSetCalled) else e for e in again
+    ]
+    both = msgspec.structs.replace(first, views=(*first.views, other))
+    late = msgspec.structs.replace(rest, time=10_000)
+    events = [both, *started, *events, *others[2:], late]  # the first row is missing in w
+    for view, verdict in (("v", Verdict.HOLDS), ("w", Verdict.VIOLATED)):
+        with monkeypatch.context() as patched:
+            patched.delattr("cvs.report.audit.judge_events")
+            _, judgement = audit_events(events, files=[], reference="writers", views=[view])
+        assert {f.view for f in judgement.findings} == {view}
+        assert {f.verdict for f in judgement.of("converged", "view")} == {verdict}
+    with pytest.raises(SpecificationError, match="no view x in this run"):
+        audit_events(events, files=[], reference="writers", views=["x"])
+
+
+def test_how_many_stay_undecided_beside_what_is_violated_is_said() -> None:
+    document, _ = audit_events(violated(), files=[], reference="writers")
+    found = next(p for g in document["granularities"] for p in g["properties"] if p["verdict"] == "violated")
+    found["undecided"] += 7
+    found["worst"]["reason"] = ""
+    assert "(7 undecided)" in screen(document, paths="run.ndjson")
