@@ -8,6 +8,7 @@ from cvs.errors import SpecificationError
 from cvs.history.codec import line_of
 from cvs.model.levels import Level
 from cvs.programs.predicted import predicted
+from cvs.report.text import many
 from cvs.simulate.scheduler import simulated
 from cvs.suite.classes import Variant, ViewClass, view_class
 from cvs.suite.rules import without as turned_off
@@ -44,7 +45,9 @@ def single_run(
         levels = (story.record, story.whole)
         story = shrunk(story, lambda s: constraint_kept(s) and _levels(s) == levels)
     expected = predicted(view, variant.name, faults)
-    story = replace(story, words=(f"cvs simulate --seed {seed}", *narrated(story)))
+    off = "".join(f" --without {rule}" for rule in without)
+    asked = f"--view {view} --program {variant.name} --faults {faults} --updates {updates}{off}"
+    story = replace(story, words=(f"cvs simulate --seed {seed} {asked}", *narrated(story)))
     world, _ = told(story, record=True)
     met = story.record.reaches(expected[0]) and story.whole.reaches(expected[1])
     result = {
@@ -61,7 +64,7 @@ def single_run(
     }
     return SingleRun(
         met=met,
-        lines=_lines(story, result, met=met),
+        lines=_lines(story, result, met=met, shrink=shrink),
         result=result,
         story_text=text_of(story),
         history_lines=tuple(line_of(event) for event in world.events),
@@ -82,20 +85,32 @@ def _levels(story: Story) -> tuple[Level, Level]:
     return judgement.record, judgement.view
 
 
-def _lines(story: Story, result: dict[str, Any], *, met: bool) -> tuple[str, ...]:
+def _lines(story: Story, result: dict[str, Any], *, met: bool, shrink: bool) -> tuple[str, ...]:
     off = f" without {', '.join(result['without'])}" if result["without"] else ""
     world = story.scenario
     title = f"run of {result['view']}, program {result['program']}, faults {result['faults']}, seed "
-    people = f"{world.managers} managers, {world.streams} streams, {len(world.writes)} base updates"
+    people = ", ".join(
+        [
+            many(world.managers, "manager"),
+            many(world.streams, "stream"),
+            many(len(world.writes), "base update"),
+            many(result["steps"], "step"),
+        ]
+    )
+    smallest = (
+        ": no smaller such run was found"
+        if shrink
+        else "; --story FILE --shrink writes the smallest such run"
+    )
     return (
         f"{title}{result['seed']}{off}",
-        f"{people}, {result['steps']} steps",
+        people,
         "",
         *narrated(story),
         "",
         f"view record   {result['record']:<14} predicted {result['predicted_record']}",
         f"whole view    {result['whole_view']:<14} predicted {result['predicted_whole_view']}",
-        "" if met else "BELOW THE PREDICTION; --story FILE --shrink writes the smallest such run",
+        "" if met else f"BELOW THE PREDICTION{smallest}",
     )
 
 

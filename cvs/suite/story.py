@@ -127,9 +127,11 @@ def lines_of(
         try:
             for name, value in read(line.strip()):
                 told.setdefault(name, []).append(value)
-        except (ValueError, IndexError, msgspec.DecodeError) as mistake:
+        except (ValueError, LookupError, TypeError, AttributeError, msgspec.DecodeError) as mistake:
+            reason = str(mistake).strip("'")
+            more = "" if reason in line else f" ({reason})"
             raise HistoryError(
-                f"a story has no such line: {line!r} ({mistake})",
+                f"a story has no such line: {line!r}{more}",
                 where=f"{where}:{number}",
                 next_step=f"see {page} for the lines a story may have",
             ) from None
@@ -151,6 +153,8 @@ def _composed(told_of: dict[str, Any], where: str) -> Story:
             where=where,
             next_step="`cvs suite --table` lists them",
         )
+    for write in (*told_of.get("initial", ()), *told_of.get("update", ())):
+        _require_columns(write, shape, where)
     scenario = Scenario(
         program=variant.program,
         policy=variant.policy,
@@ -175,6 +179,22 @@ def _composed(told_of: dict[str, Any], where: str) -> Story:
     )
 
 
+def _require_columns(write: Write, shape: ViewClass, where: str) -> None:
+    """Refuse a row that programs would not find their columns in."""
+    table, _, row = write
+    columns = {name: [c for c, _ in base.columns] for name, base in shape.tables.items()}
+    if (row is None and table in columns) or (
+        row is not None and sorted(row) == sorted(columns.get(table, ()))
+    ):
+        return
+    wanted = " and ".join(f"{name} ({', '.join(named)})" for name, named in columns.items())
+    raise HistoryError(
+        f'view class "{shape.name}" has no such row: {_write("update", write)}',
+        where=where,
+        next_step=f"write rows of {wanted}",
+    )
+
+
 def _read(line: str) -> Iterator[tuple[str, Any]]:
     word, _, rest = line.partition(" ")
     if not line:
@@ -190,18 +210,24 @@ def _read(line: str) -> Iterator[tuple[str, Any]]:
     elif line == "without flow control":
         yield "unordered", True
     elif word in ("managers", "streams"):
-        yield word, int(rest)
+        yield word, _at_least_one(int(rest))
     elif word == "expect":
         granularity, _, level = rest.partition(" ")
         yield {"record": "record", "view": "whole"}[granularity], Level(level)
     elif word in ("initial", "update"):
         table, key, row = rest.split(" ", 2)
-        decoded = None if row == "-" else msgspec.json.decode(row)
-        yield word, (table, tuple(msgspec.json.decode(key)), decoded)
+        decoded = None if row == "-" else msgspec.json.decode(row, type=dict[str, Any])
+        yield word, (table, tuple(msgspec.json.decode(key, type=list[Any])), decoded)
     elif word == "step":
         yield "step", _step_of(rest.split())
     else:
         raise ValueError(word)
+
+
+def _at_least_one(many: int) -> int:
+    if many < 1:
+        raise ValueError("at least 1")
+    return many
 
 
 def _step_of(words: list[str]) -> Step:

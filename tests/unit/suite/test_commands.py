@@ -126,3 +126,46 @@ def test_lost_and_late_answers_leave_nothing_undecided(tmp_path):
             world, _ = simulated(made, rates, seed, record=True)
             document = summarize(judge_events(list(world.events)), [], {"record": "strong"})
             assert document["exit_code"] == ExitCode.MET, (name, seed)
+
+
+def test_a_shrunk_run_is_not_advised_to_be_shrunk(capsys, tmp_path):
+    asked = [
+        "simulate",
+        "--seed",
+        "1",
+        "--view",
+        "sum",
+        "--faults",
+        "crashes",
+        "--without",
+        "signature-check",
+    ]
+    assert "--shrink writes the smallest such run" in answer(capsys, *asked)[1]
+    story = tmp_path / "a.story"
+    _, out = answer(capsys, *asked, "--shrink", "--story", str(story))
+    assert "no smaller such run was found" in out
+    assert "--shrink" not in out
+    assert "1 manager, 1 stream, 1 base update" in out
+    command = story.read_text().splitlines()[0].removeprefix("# cvs ").split()
+    assert answer(capsys, *command, "--story", str(tmp_path / "b.story"))[0] == ExitCode.VIOLATED
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("stp m0", "a story has no such line: 'stp m0'\n"),
+        ("step wrte", "a story has no such line: 'step wrte'\n"),
+        ("expect nothing weak", "a story has no such line: 'expect nothing weak'\n"),
+        ("update r 5 {}", "a story has no such line: 'update r 5 {}' (Expected `array`"),
+        ("update r [5] []", "a story has no such line: 'update r [5] []' (Expected `object`"),
+        ("managers 0", "a story has no such line: 'managers 0' (at least 1)"),
+        ('update r [5] {"k":5}', 'view class "sum" has no such row: update r [5] {"k":5}'),
+        ("update q [5] -", 'view class "sum" has no such row: update q [5] -'),
+    ],
+)
+def test_a_wrong_line_of_a_story_is_one_message_that_says_it_once(capsys, tmp_path, line, told):
+    story = tmp_path / "a.story"
+    answer(capsys, "simulate", "--seed", "1", "--view", "sum", "--story", str(story))
+    story.write_text(f"{story.read_text()}{line}\n")
+    assert run(["replay", str(story)]) == ExitCode.BAD_INPUT
+    assert told in capsys.readouterr().err
