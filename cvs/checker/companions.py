@@ -12,7 +12,7 @@ import numpy as np
 
 from cvs.checker.parts import Parts
 from cvs.history import events as ev
-from cvs.history.carried import Arrow, events_of, gather, spread, table_of, tag_of, whole_of
+from cvs.history.carried import Arrow, arrowed, events_of, gather, spread, table_of, tag_of, whole_of
 from cvs.history.columns import Gathered, Readers
 from cvs.history.fields import UNKNOWN
 from cvs.history.packing import Integers
@@ -85,12 +85,10 @@ def _images(tables: list[tuple[str, Arrow]], rank: Integers, parts: Parts) -> tu
 
 def _absorbed(calls: Arrow, of_calls: Integers, own: Integers, version: Integers) -> tuple[Arrow, Integers]:
     """Say of versions that certificates name that they happened; return the ranks of their records too."""
-    import pyarrow as pa
-
     own, version = np.unique(np.stack((own, version)), axis=1)
     order = np.argsort(of_calls, kind="stable")
     first = order[np.searchsorted(of_calls[order], own)]
-    some = calls.take(pa.array(first))
+    some = calls.take(arrowed(first))
     told = table_of(
         [
             ev.UpdateReceived(

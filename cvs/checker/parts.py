@@ -21,7 +21,7 @@ from cvs.checker.shape import Shape, shape_of
 from cvs.checker.verdict import LEVELS, Finding, Verdict, Witness, worst
 from cvs.errors import AssumptionError, HistoryError
 from cvs.history import events as ev
-from cvs.history.carried import Arrow, Headers, events_of, gather, whole_of
+from cvs.history.carried import Arrow, Headers, arrowed, events_of, gather, whole_of
 from cvs.history.columns import Gathered, Reader
 from cvs.history.merge import plain
 from cvs.history.operations import ENDLESS
@@ -157,7 +157,7 @@ class Carried:
             own = self.numbers[before : before + table.num_rows]
             before += table.num_rows
             rows = np.flatnonzero(np.isin(own, wanted))
-            found.update(zip(own[rows].tolist(), events_of(table.take(rows), headers), strict=True))
+            found.update(zip(own[rows].tolist(), events_of(table.take(arrowed(rows)), headers), strict=True))
         return (found[number] for number in sorted(found))
 
 

@@ -92,7 +92,7 @@ def tables_of(carried: Iterable[tuple[str, bytes]]) -> dict[str, Arrow]:
     for kind, table in whole.items():
         at = whole_of(table, "at") if "at" in table.schema.names else np.zeros(0)
         if (at[1:] < at[:-1]).any():
-            whole[kind] = table.take(pa.array(np.argsort(at, kind="stable")))
+            whole[kind] = table.take(arrowed(np.argsort(at, kind="stable")))
     return whole
 
 
@@ -106,14 +106,21 @@ def whole_of(table: Arrow, name: str) -> Integers:
     return np.concatenate([np.zeros(0, np.int64), *parts])
 
 
-def spread(table: Arrow, rows: Integers, to: Integers) -> Iterator[tuple[int, Arrow]]:
-    """Divide some rows of a table, or of a batch, by where each goes."""
+def arrowed(whole: Integers) -> Arrow:
+    """Return whole numbers as Arrow's; `pa.array` loads pandas to ask it, a second in every worker."""
     import pyarrow as pa
 
+    return pa.Array.from_buffers(
+        pa.int64(), len(whole), [None, pa.py_buffer(np.ascontiguousarray(whole, np.int64))]
+    )
+
+
+def spread(table: Arrow, rows: Integers, to: Integers) -> Iterator[tuple[int, Arrow]]:
+    """Divide some rows of a table, or of a batch, by where each goes."""
     if not len(rows):
         return
     order = np.argsort(to, kind="stable")
-    taken, to = table.take(pa.array(rows[order])), to[order]
+    taken, to = table.take(arrowed(rows[order])), to[order]
     starts = np.flatnonzero(np.append(True, to[1:] != to[:-1]))
     for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(to)], strict=True):
         yield int(to[start]), taken.slice(start, end - start)

@@ -11,7 +11,7 @@ import numpy as np
 
 from cvs.errors import CvsError, HistoryError
 from cvs.history import events as ev
-from cvs.history.carried import Arrow, Headers, events_of, fields_of, gather, packed, spread, tag_of
+from cvs.history.carried import Arrow, Headers, arrowed, events_of, fields_of, gather, packed, spread, tag_of
 from cvs.history.columns import Gathered, Readers
 from cvs.history.fields import Fields, Numbering
 from cvs.history.packing import NONE, Flags, Integers, Part
@@ -161,8 +161,6 @@ class Router:
                 self.told.refusal = refusal
 
     def _route(self, batch: Arrow, first: int) -> Iterator[Piece]:
-        import pyarrow as pa
-
         read = self._read(batch)
         whose = np.full((2, batch.num_rows), NONE)  # side and number of each event
         calls, received = read.calls(), read.kinds[ev.UpdateReceived]
@@ -172,7 +170,7 @@ class Router:
         columns = {"at": np.arange(first, first + batch.num_rows), "base": whose[1]}
         if self.several:
             columns["latest"] = np.maximum.accumulate(np.append(self.told.last_time, read.times))[1:]
-        more = {name: pa.array(column) for name, column in columns.items()}
+        more = {name: arrowed(column) for name, column in columns.items()}
         for kind in _CARRIED:
             yield from self._pieces(batch, kind, read.kinds[kind]["number"] - 1, whose, more)
         yield from self._touched(read)
@@ -190,7 +188,7 @@ class Router:
         gather(whole, table, self.headers)
         kinds = {kind: whole.together(kind, *names) for kind, names in _OWN.items()}
         numbers = np.sort(np.concatenate([kinds[kind]["number"] for kind in _RARE]))
-        rare = events_of(table.take(pa.array(numbers - 1)), self.headers) if len(numbers) else ()
+        rare = events_of(table.take(arrowed(numbers - 1)), self.headers) if len(numbers) else ()
         return _Read(
             whole=whole,
             names=list(whole.processes),
@@ -245,7 +243,7 @@ class Router:
         own = (read.lines["base"], part, read.lines["high"])
         base, part, version = (np.append(*pair) for pair in zip(own, columns, strict=True))
         held = pa.RecordBatch.from_pydict(
-            {"base": pa.array(base), "part": pa.array(part), "version": pa.array(version)}
+            {"base": arrowed(base), "part": arrowed(part), "version": arrowed(version)}
         )
         for to, piece in spread(held, np.arange(len(base)), base % self.parts):
             yield BASE, to, TOUCH, packed(piece)

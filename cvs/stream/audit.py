@@ -9,17 +9,18 @@ What travels are Arrow tables, of Parquet's columns or of lines; an object becom
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext, StorageLevel
+from pyspark.serializers import PickleSerializer
 from pyspark.sql import SparkSession
 
 from cvs.checker.classify import Judgement
@@ -28,7 +29,7 @@ from cvs.checker.meaning import DefinitionMeaning, Meaning
 from cvs.checker.parts import PLACE_BITS, Facts, Parts, cited, judge_part, refused, renumbered, together
 from cvs.checker.replay import Run, ViewRun
 from cvs.checker.verdict import Finding
-from cvs.errors import AssumptionError, HistoryError, SpecificationError
+from cvs.errors import CvsError, HistoryError, SpecificationError
 from cvs.history import events as ev
 from cvs.history import parquet
 from cvs.history.arrow import DICTIONARIES
@@ -44,6 +45,8 @@ EVENTS_A_PART = 1_000_000
 _BATCHES = 4
 """Of so many events as a part has: what one task reads, one batch at a time."""
 _LINE = 150  # bytes, about
+_REFUSED = "refused"
+_plain = PickleSerializer()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +63,10 @@ class Split:
     def batches(self) -> Iterator[Arrow]:
         """Read it."""
         if self.file.suffix == ".parquet":
-            opened = pq.ParquetFile(self.file, read_dictionary=DICTIONARIES)
-            parquet.require_schema(pq.read_schema(self.file))
-            yield from opened.iter_batches(self.batch, row_groups=range(self.start, self.end))
+            with _legible(self.file):
+                opened = pq.ParquetFile(self.file, read_dictionary=DICTIONARIES)
+                parquet.require_schema(pq.read_schema(self.file))
+                yield from opened.iter_batches(self.batch, row_groups=range(self.start, self.end))
             return
         with self.file.open("rb") as file:
             file.seek(max(self.start - 1, 0))
@@ -82,6 +86,15 @@ class Split:
             gather(whole, pa.Table.from_batches([batch]))
             times.append(whole.times())
         return np.maximum.accumulate(np.concatenate(times))[1:]
+
+
+@contextmanager
+def _legible(file: Path) -> Iterator[None]:
+    """Say which file cannot be read."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as damage:
+        raise HistoryError(f"damaged Parquet: {damage}", where=str(file)) from None
 
 
 def _lines(whole: bytes) -> Arrow:
@@ -147,11 +160,14 @@ class Task:
     def route(self, split: Split) -> Iterator[tuple[int, tuple[int, Any]]]:
         """Divide a piece; what it tells of the whole stands last."""
         router = self._router(earlier=lambda missing: self._earlier(split, missing))
-        for batch in split.batches():
-            for side, part, kind, table in router.route(
-                batch, (split.number << PLACE_BITS) + router.told.events
-            ):
-                yield side, (part, (kind, table))
+        try:
+            for batch in split.batches():
+                for side, part, kind, table in router.route(
+                    batch, (split.number << PLACE_BITS) + router.told.events
+                ):
+                    yield side, (part, (kind, table))
+        except HistoryError as damage:
+            router.told.refusal = damage
         yield 0, (split.number, router.told)
 
     def _router(self, **options: Any) -> Router:
@@ -170,15 +186,29 @@ class Task:
     def accompany(
         self, carried: Iterable[tuple[int, tuple[str, bytes]]]
     ) -> Iterator[tuple[int, tuple[str, bytes]]]:
-        """Send base records to the parts that they touch."""
-        for part, kind, table in companions(tables_of(each for _, each in carried), self.parts):
-            yield part, (kind, packed(table))
+        """Send base records to the parts that they touch; a refusal goes the same way: failed tasks are begun anew."""
+        try:
+            for part, kind, table in companions(tables_of(each for _, each in carried), self.parts):
+                yield part, (kind, packed(table))
+        except CvsError as refusal:
+            yield 0, (_REFUSED, _plain.dumps(refusal))
 
-    def judge(self, part: int, carried: Iterable[tuple[int, tuple[str, bytes]]]) -> Iterator[list[Finding]]:
-        """Judge one part."""
-        yield judge_part(
-            list(tables_of(each for _, each in carried).values()), part, self.parts, budget=self.budget
-        )
+    def judge(
+        self, part: int, carried: Iterable[tuple[int, tuple[str, bytes]]]
+    ) -> Iterator[list[Finding] | CvsError]:
+        """Judge one part, or say what is refused."""
+        try:
+            tables = tables_of(_accepted(carried))
+            yield judge_part(list(tables.values()), part, self.parts, budget=self.budget)
+        except CvsError as refusal:
+            yield refusal
+
+
+def _accepted(carried: Iterable[tuple[int, tuple[str, bytes]]]) -> Iterator[tuple[str, bytes]]:
+    for _, (kind, data) in carried:
+        if kind == _REFUSED:
+            raise _plain.loads(data)
+        yield kind, data
 
 
 def audit(
@@ -191,32 +221,26 @@ def audit(
 ) -> Judgement:
     """Judge a run; `progress` is told how many tasks are done, and how many are known."""
     files = [file for path in paths for file in _files(path)]
-    try:
-        with _watched(session, progress):
-            return _audited(session, files, budget, events_a_part=events_a_part)
-    except Py4JJavaError as failure:
-        raise _told_by(failure) from None
-    except (pa.ArrowException, OSError) as damage:
-        raise HistoryError(f"damaged Parquet: {damage}", where=str(files[0])) from None
+    if not files:
+        raise HistoryError("no history file there", next_step="name files that end in .ndjson or .parquet")
+    headers = _headers(files)
+    with _watched(session, progress):
+        return _audited(session, files, headers, budget, events_a_part=events_a_part)
 
 
-def _told_by(failure: Exception) -> Exception:
-    """Return the mistake in the history that a task met; anything else is ours."""
-    for kind in (HistoryError, AssumptionError):
-        for line in str(failure).splitlines():
-            if line.startswith(f"{kind.__module__}.{kind.__name__}: "):
-                return kind(
-                    line.split(": ", 1)[1], next_step="" if ";" in line else "cvs audit RUN --engine local"
-                )
-    return failure
-
-
-def _audited(session: SparkSession, files: list[Path], budget: int, *, events_a_part: int) -> Judgement:
+def _audited(
+    session: SparkSession,
+    files: list[Path],
+    headers: tuple[ev.RunStarted, ...],
+    budget: int,
+    *,
+    events_a_part: int,
+) -> Judgement:
     context = session.sparkContext
     splits, events = _splits(files, events_a_part, context.defaultParallelism)
     parts = max(context.defaultParallelism, events // events_a_part + 1)
     several = len(files) > 1
-    task = Task(Facts(headers=_headers(files), parts=parts), budget, several)
+    task = Task(Facts(headers=headers, parts=parts), budget, several)
     routed = context.parallelize(splits, len(splits)).flatMap(task.route).persist(StorageLevel.DISK_ONLY)
     try:
         told = dict(routed.filter(lambda item: item[0] == 0).values().collect())
@@ -228,13 +252,19 @@ def _audited(session: SparkSession, files: list[Path], budget: int, *, events_a_
         }
         bases = of_side[BASE].partitionBy(parts, int).mapPartitions(task.accompany)
         both = bases.union(of_side[WRITE]).partitionBy(parts, int)
-        found = both.mapPartitionsWithIndex(task.judge).collect()
+        answers = both.mapPartitionsWithIndex(task.judge).collect()
     finally:
         routed.unpersist()
-    judgement = together(found, run)
+    judgement = together(map(_not_refused, answers), run)
     numbers = _numbers(context, splits, told, task.facts.before, judgement.findings)
     judgement.findings = [renumbered(finding, numbers) for finding in judgement.findings]
     return judgement
+
+
+def _not_refused(answer: list[Finding] | CvsError) -> list[Finding]:
+    if isinstance(answer, CvsError):
+        raise answer
+    return answer
 
 
 def _files(path: Path) -> list[Path]:
@@ -251,12 +281,11 @@ def _headers(files: list[Path]) -> tuple[ev.RunStarted, ...]:
     """Read the first lines of each file: every process begins with its header."""
     found: list[ev.RunStarted] = []
     for file in files:
-        for event in _first(file):
-            if not isinstance(event, ev.RunStarted):
-                break
-            found.append(event)
-    if not found:
-        raise HistoryError("a history begins with run_started", where=str(files[0]))
+        with _legible(file):
+            own = list(takewhile(lambda event: isinstance(event, ev.RunStarted), _first(file)))
+        if not own:
+            raise HistoryError("a history begins with run_started", where=str(file))
+        found += own
     return tuple(found)
 
 
