@@ -142,7 +142,7 @@ def _line(number: int, form: Any) -> Line | None:
     if not isinstance(form, dict) or not isinstance(form.get("f"), str) or form["f"] not in _KINDS:
         return None
     process, kind = form.get("process"), form.get("type")
-    if not isinstance(process, int) or kind not in _TYPES:
+    if not isinstance(process, int) or not isinstance(kind, str) or kind not in _TYPES:
         return None
     key, value = form.get("key"), form.get("value")
     if isinstance(key, list | dict):

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any
 
 from cvs.history import events as ev
+from cvs.history.fields import outcome_of
 from cvs.history.validate import require_keys
 from cvs.model.identity import key_identity
 from cvs.model.outcome import OutcomeKind
@@ -193,7 +194,7 @@ class _Replayer:
         if found is None:
             return
         self.run.rest = None
-        outcome = OutcomeKind(event.outcome)
+        outcome = outcome_of(event.outcome)
         if outcome in (OutcomeKind.APPLIED, OutcomeKind.UNKNOWN):
             error = self.errors.get(event.process, 0)
             end = event.time + error if outcome is OutcomeKind.APPLIED else ENDLESS
@@ -244,7 +245,7 @@ class _Replayer:
         attempt = self.writes.pop((event.process, event.operation), None)
         if attempt is None:
             return
-        attempt.outcome = OutcomeKind(event.outcome)
+        attempt.outcome = outcome_of(event.outcome)
         attempt.seen = event.returned
         attempt.last_event = number
         if attempt.outcome is not OutcomeKind.UNKNOWN:

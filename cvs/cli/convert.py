@@ -18,6 +18,7 @@ from cvs.history.events import BaseUpdateCalled, RunStarted
 from cvs.history.redact import redacted
 from cvs.model.cql_type import parse_type
 from cvs.model.definitions import definition_to_json
+from cvs.report.text import many
 from cvs.stream.recording import is_recording
 
 PARQUET_MAGIC = b"PAR1"
@@ -87,7 +88,7 @@ def command(
         print_json("convert", {"files": digests, "events": len(events), "to": str(target or "")})
         return
     written = f", written to {target}" if target is not None else ""
-    console().print(f"{len(files)} files, {len(events):,} events, all valid{written}")
+    console().print(f"{many(len(files), 'file')}, {many(len(events), 'event')}, all valid{written}")
     console().print(f"next: cvs audit {target or runs[0]}")
 
 

@@ -42,6 +42,14 @@ class Outcomes(Names):
         )
 
 
+_OUTCOMES = Outcomes()
+
+
+def outcome_of(text: str) -> OutcomeKind:
+    """Return an outcome by its name."""
+    return OUTCOMES[_OUTCOMES[text]]
+
+
 class Numbering(dict[Any, int]):
     """Numbers pairs of a name and a key in the order of their first appearance; equal keys get one number.
 

@@ -95,7 +95,7 @@ def typed(events: Iterable[ev.AnyEvent]) -> Iterator[ev.AnyEvent]:
 
     So a person may write a date as `"2026-01-31"`; what has no declared type stays as it is.
     """
-    schema = _Schema()
+    schema = Schema()
     for event in events:
         if isinstance(event, ev.RunStarted):
             for definition in event.tables:
@@ -146,27 +146,31 @@ def _as(kind: CqlType | None, value: Any) -> Any:
 
 
 @dataclass(slots=True)
-class _Schema:
-    """The declared columns of base tables, and the columns of their keys."""
+class Schema:
+    """The declared columns of base tables, and the columns of their keys; what nobody declared stays as it is."""
 
     columns: dict[str, dict[str, CqlType]] = field(default_factory=dict)
     keys: dict[str, tuple[CqlType, ...]] = field(default_factory=dict)
 
     def take(self, table: BaseTable) -> None:
+        """Learn the columns of a table."""
         types = {name: parse_type(kind) for name, kind in table.columns}
         self.columns[table.name] = types
         self.keys[table.name] = tuple(types[name] for name in table.key)
 
     def key(self, table: str, key: ev.Key) -> ev.Key:
+        """Return the key of a base record in its types."""
         types = self.keys.get(table, ())
         if len(types) != len(key):
             return key
         return tuple(normal(kind, value) for kind, value in zip(types, key, strict=True))
 
     def row(self, table: str, row: ev.Row | None) -> ev.Row | None:
+        """Return a base row in its types."""
         return None if row is None else normal_row(self.columns.get(table, {}), row)
 
     def typed(self, event: ev.AnyEvent) -> ev.AnyEvent:
+        """Return an event with its base keys and rows in their types."""
         changes: dict[str, object] = {}
         if isinstance(event, ev.BaseUpdateCalled | ev.UpdateReceived):
             changes["key"] = self.key(event.table, event.key)

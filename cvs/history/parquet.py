@@ -6,6 +6,7 @@ read it without us.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -74,15 +75,15 @@ def batches_of(events: Iterable[ev.AnyEvent]) -> Iterator[Arrow]:
     """Yield a history as record batches."""
     import pyarrow as pa
 
-    shape = schema()
-    waiting: list[dict[str, Any]] = []
-    for event in events:
-        waiting.append(_row(jsonable(event)))
-        if len(waiting) == BATCH:
-            yield pa.RecordBatch.from_pylist(waiting, schema=shape)
-            waiting = []
-    if waiting:
-        yield pa.RecordBatch.from_pylist(waiting, schema=shape)
+    shape, rows = schema(), map(_row, map(jsonable, events))
+    while some := list(islice(rows, BATCH)):
+        try:
+            yield pa.RecordBatch.from_pylist(some, schema=shape)
+        except OverflowError:
+            raise HistoryError(
+                "a number has more than 64 bits, which no column of Parquet holds",
+                next_step="cvs convert RUN --to run.ndjson.zst",
+            ) from None
 
 
 def _row(fields: dict[str, Any]) -> dict[str, Any]:

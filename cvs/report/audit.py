@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from cvs.errors import AssumptionError, HistoryError, SpecificationError
 from cvs.history.checkpoint import window as window_of
 from cvs.history.columns import Gathered
 from cvs.history.events import BaseUpdateCalled, BaseUpdateReturned, Checkpoint, RunStarted, UpdateReceived
-from cvs.history.merge import plain
+from cvs.history.merge import typed
 from cvs.history.packing import NotColumnarError
 from cvs.model.definitions import table_from_json, view_from_json
 from cvs.model.identity import key_identity
@@ -73,15 +74,16 @@ def audit(
                 return _foreign(run, run.foreign, budget)
             events = run.events if window == (None, None) else _within(run.events, window)
             held = reference == "absorbed" and has_unheld(events)  # it was a recording, as it seems
-            judgement = _judged(
-                events,
-                views=asked,
-                reference=reference,
-                budget=budget,
-                partial=partial,
-                held=held,
-                picture=picture,
-            )
+            with _told_of(sources):
+                judgement = _judged(
+                    events,
+                    views=asked,
+                    reference=reference,
+                    budget=budget,
+                    partial=partial,
+                    held=held,
+                    picture=picture,
+                )
         judgement.run.name = judgement.run.name or Path(sources[0].file).stem
         files = [source.described for source in sources]
         return summarize(judgement, files, expected or {}), judgement
@@ -160,6 +162,16 @@ def require_levels(expected: Mapping[str, str]) -> None:
             )
 
 
+@contextmanager
+def _told_of(sources: list[Source]) -> Iterator[None]:
+    """Name the files of which something is refused."""
+    try:
+        yield
+    except HistoryError as refusal:
+        where = refusal.where or named(sources)
+        raise HistoryError(refusal.what, where=where, next_step=refusal.next_step) from None
+
+
 def _in_bulk(sources: list[Source], views: set[str] | None, budget: int) -> Judgement | None:
     """Judge a large run over columns; None for one that is small, foreign, or of other kinds of views."""
     if any(source.foreign for source in sources) or sum(source.size for source in sources) <= LARGE:
@@ -167,29 +179,31 @@ def _in_bulk(sources: list[Source], views: set[str] | None, budget: int) -> Judg
     try:
         headers = [header for source in sources for header in source.headers()]
         tables = {t.name: t for header in headers for t in map(table_from_json, header.tables)}
-        if not plain(tables.values()):
-            return None  # their values may be written in other types than they are
         known = bulk_of(headers, view_from_json, tables)
-        columns = columns_of(sources, known)
+        columns = columns_of(sources, known, tables)
     except (NotColumnarError, SpecificationError):  # the strict reader says what is wrong, and where
         return None
     except HistoryError as refusal:
         if any(source.stays for source in sources):
-            raise HistoryError(refusal.what, where=named(sources), next_step=refusal.next_step) from None
+            with _told_of(sources):
+                raise refusal from None
         return None
 
     def again(numbers: list[int]) -> Iterable[Any]:
         if len(sources) == 1:
-            return sources[0].chosen(numbers)
+            return islice(typed(chain(headers, sources[0].chosen(numbers))), len(headers), None)
         events = loaded(sources).events
         return (events[number - 1] for number in numbers)
 
     if _strangers(views, headers):
         return None
     unsettled: set[str] = set()
-    found = judge_large(
-        columns, known, again, meanings_of(tables), budget=budget, unsettled=unsettled, views=views
-    )
+    try:
+        found = judge_large(
+            columns, known, again, meanings_of(tables), budget=budget, unsettled=unsettled, views=views
+        )
+    except SpecificationError:  # a value that is none of its type: as above
+        return None
     return found if not unsettled else _settled(found, unsettled, loaded(sources).events, "writers", budget)
 
 

@@ -5,7 +5,7 @@ A damaged file is one message with every place that is wrong, never a traceback.
 """
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -28,9 +28,13 @@ from cvs.history.codec import (
     plain_bytes,
 )
 from cvs.history.columns import Columns, Gathered, blocks_of
+from cvs.history.declared import declared
 from cvs.history.events import RunStarted
-from cvs.history.merge import merged, typed
+from cvs.history.fields import Numbering
+from cvs.history.merge import merged, plain, typed
+from cvs.history.packing import NotColumnarError
 from cvs.history.validate import Checked, checked, require_valid
+from cvs.model.views import BaseTable
 
 QUICK = 32 << 20
 """Bytes above which the order of calls and returns is left to the judge instead of the line-by-line
@@ -218,16 +222,20 @@ def loaded(sources: list[Source]) -> Loaded:
     return run
 
 
-def columns_of(sources: list[Source], bulk: Bulk) -> Columns:
-    """Read a large run into columns."""
+def columns_of(sources: list[Source], bulk: Bulk, tables: Mapping[str, BaseTable]) -> Columns:
+    """Read a large run into columns, base rows in the types that the tables declare."""
     from cvs.history import arrow, lines  # because the compiler they need takes half a second to load
 
-    gathered = Gathered(bulk.readers, several=len(sources) > 1)
+    as_written = plain(tables.values())
+    readers, bases = (bulk.readers, Numbering()) if as_written else declared(bulk.readers, tables)
+    gathered = Gathered(readers, bases=bases, several=len(sources) > 1)
     for source in sources:
         if source.arrow:
             arrow.gather(gathered, _batches(source, arrow.COLUMNS, few=arrow.DICTIONARIES))
         else:
             lines.gather(gathered, source.blocks())
+    if not as_written and any(header.tables != gathered.headers[0].tables for header in gathered.headers):
+        raise NotColumnarError("tables that only some processes declare")
     return gathered.columns()
 
 

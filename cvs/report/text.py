@@ -172,7 +172,7 @@ def _registers(document: Document) -> str:
     bad = [r for r in document["registers"] if r["verdict"] != "holds"]
     lines = [
         (
-            f"{document['operations']:,} operations on {len(document['registers']):,} registers, "
+            f"{many(document['operations'], 'operation')} on {many(len(document['registers']), 'register')}, "
             f"{document['lines_passed_over']:,} lines passed over"
         ),
         "",

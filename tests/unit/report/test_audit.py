@@ -278,6 +278,21 @@ def test_what_is_wrong_with_a_large_run_is_told_with_its_file(
     assert "$[" not in told
 
 
+@pytest.mark.parametrize("columns", [False, True])
+def test_an_outcome_that_is_none_is_told_of_a_large_file(
+    columns: bool, tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read block by block, its events are examined one by one only where a line is wrong by itself."""
+    path = tmp_path / "run.ndjson"
+    path.write_bytes(lines(good()).replace(b'"outcome":"applied"', b'"outcome":"fine"', 3))
+    monkeypatch.setattr("cvs.report.load.QUICK", 500)
+    monkeypatch.setattr("cvs.report.audit.LARGE", -1 if columns else 1_000)
+    assert run(["audit", str(path)]) == ExitCode.BAD_INPUT
+    told = capsys.readouterr().err
+    assert '"fine" is no outcome' in told
+    assert str(path) in told
+
+
 def _no_session(_master: str) -> None:
     pytest.fail("it starts")
 

@@ -90,8 +90,8 @@ def test_columns_that_are_null_everywhere_are_skipped(
     assert "views" in read[0]
     bulk = bulk_of(source.headers(), view_from_json, {})
     other = bulk_of(source.headers(), view_from_json, {})
-    told = load.columns_of([source], bulk)
-    same = load.columns_of(load.sources_of([plain]), other)
+    told = load.columns_of([source], bulk, {})
+    same = load.columns_of(load.sources_of([plain]), other, {})
     assert (told.records, told.bases, told.kinds) == (same.records, same.bases, same.kinds)
     one, two = (judged(each, monkeypatch, large=True) for each in (path, plain))
     assert {**one, "files": ()} == {**two, "files": ()}
