@@ -212,6 +212,17 @@ def test_other_dresses(text: str, verdict: Verdict) -> None:
     assert worst(linearizable(o, foreign.initial).verdict for o in foreign.registers.values()) is verdict
 
 
+def test_lines_that_are_no_operation_are_passed_over() -> None:
+    lines = [
+        '{"type":"invoke","process":0,"f":"read","value":null}',
+        '{"type":["invoke"],"process":0,"f":"read","value":null}',
+        '{"type":{"a":1},"process":0,"f":"read","value":null}',
+        '{"type":"ok","process":0,"f":"read","value":null}',
+    ]
+    found = parse("\n".join(lines))
+    assert (found.passed_over, len(found.registers[None])) == (2, 1)
+
+
 def test_a_console_log_is_recognized_wherever_its_beginning_is_cut() -> None:
     """Only the beginning of a file is looked at, which may end inside a line; a stray line may be the last."""
     line = "INFO  jepsen.util - 0\t:invoke\t:read\tnil\nINFO  jepsen.util - 0\t:ok\t:read\tnil\n"

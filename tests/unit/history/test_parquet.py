@@ -53,3 +53,11 @@ def test_a_missing_time_is_refused() -> None:
     columns = [pa.array([0, None], pa.int64()) if i == place else c for i, c in enumerate(batch.columns)]
     with pytest.raises(HistoryError, match="missing"):
         gather(Gathered(Readers()), [pa.RecordBatch.from_arrays(columns, schema=batch.schema)])
+
+
+def test_a_number_that_no_column_holds_is_refused() -> None:
+    called = ev.BaseUpdateCalled(
+        process="w", time=0, operation=1, table="r", key=(1,), version=1 << 63, row=None
+    )
+    with pytest.raises(HistoryError, match="more than 64 bits"):
+        list(batches_of([called]))
