@@ -85,7 +85,7 @@ class _Case:
 
     def __post_init__(self) -> None:
         """Re-evaluate every cut the certificates name (C4)."""
-        self.cuts = tuple(self.lattice.compress(cut) for cut in self.lineage.cuts)
+        self.cuts = tuple(self.lattice.compressed(self.lineage.cuts))
         shown = self.problem.explained(self.cuts, PLENTY)
         certain = not self.subject.ambiguous
         self.explained = [

@@ -5,7 +5,7 @@ out, neighbouring versions it cannot tell apart are one (checker plan 5.2). `num
 compressed version to the first and last real one.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,12 +72,18 @@ class Lattice:
             size *= len(numbers)
         return size
 
-    def compress(self, versions: Mapping[BaseRecord, int]) -> Cut:
-        """Translate real version numbers; a record not named stands at its first version."""
-        return tuple(
-            _place(numbers, versions.get(record, numbers[0][0]))
-            for record, numbers in zip(self.records, self.numbers, strict=True)
-        )
+    def compressed(self, cuts: Sequence[Mapping[BaseRecord, int]]) -> list[Cut]:
+        """Translate real version numbers, of which few change from one to the next; the first where none is named."""
+        before = firsts = [numbers[0][0] for numbers in self.numbers]
+        places, found = [0] * len(firsts), list[Cut]()
+        for cut in cuts:
+            versions = list(map(cut.get, self.records, firsts))
+            moved = [n for n, (old, new) in enumerate(zip(before, versions, strict=True)) if old != new]
+            for number in moved:
+                places[number] = _place(self.numbers[number], versions[number])
+            before = versions
+            found.append(tuple(places))
+        return found
 
     def base(self, cut: Cut) -> dict[BaseRecord, Row | None]:
         """Return the base state of a cut."""

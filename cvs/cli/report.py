@@ -8,7 +8,7 @@ from cvs.checker.classify import Judgement
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import json_option, print_json, talk
 from cvs.errors import ExitCode
-from cvs.report.audit import BUDGET, audit
+from cvs.report.audit import BUDGET, audit, no_collection
 from cvs.report.page import run_page
 from cvs.report.registers import Registers, registers_page
 from cvs.stream.recording import LAST, is_recording
@@ -55,10 +55,11 @@ def command(
     else:
         document, judgement = audit(runs, reference=reference, budget=budget, picture=True)
     target = output or (runs[0] if runs[0].is_dir() else runs[0].parent) / "report.html"
-    if isinstance(judgement, Registers):
-        text = registers_page(judgement, document, name=runs[0].stem)
-    else:
-        text = run_page(judgement, document)
+    with no_collection():
+        if isinstance(judgement, Registers):
+            text = registers_page(judgement, document, name=runs[0].stem)
+        else:
+            text = run_page(judgement, document)
     target.write_text(text, encoding="utf-8")
     if as_json:
         print_json("report", {"page": str(target), "verdict": document}, exit_code=ExitCode.MET)

@@ -54,7 +54,7 @@ def audit(
     require_levels(expected or {})
     if reference not in REFERENCES:
         raise SpecificationError(f"no reference is called {reference!r}", next_step=" or ".join(REFERENCES))
-    with _no_collection():
+    with no_collection():
         sources = sources_of(paths)
         judgement = None
         asked = None if views is None else set(views)
@@ -105,7 +105,7 @@ def audit_events(
     Such a view shows nothing under keys that its table cannot hold: these are in quarantine.
     """
     require_levels(expected or {})
-    with _no_collection():
+    with no_collection():
         kept = events if window == (None, None) else _within(events, window)
         held = has_unheld(kept)
         asked = None if views is None else set(views)
@@ -318,7 +318,7 @@ def _received_as_written(events: list[Any]) -> bool:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """Switch the collector of cycles off: millions of events have none, and looking for them takes half the
     time.
     """

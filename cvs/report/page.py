@@ -3,11 +3,12 @@ HTML.
 """
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 from cvs.checker.classify import Judgement
 from cvs.checker.judge import Judged
-from cvs.checker.replay import ENDLESS, Attempt, Run
+from cvs.checker.replay import ENDLESS, Attempt, BaseRecord, Read, Run, Timeline
 from cvs.checker.verdict import Cut, Verdict
 from cvs.report.explain import explain, shown_key, shown_scalar, shown_value
 from cvs.report.skeleton import page
@@ -15,6 +16,7 @@ from cvs.report.summary import ORDER
 from cvs.report.text import OTHERWISE, RECORDED_ORDER, TITLES, many, told_otherwise
 
 DRAWN = 10_000
+STATES = DRAWN // 2  # of a whole view, whose levels over time are drawn
 Document = dict[str, Any]
 
 
@@ -31,7 +33,8 @@ def page_data(judgement: Judgement, document: Document) -> Document:
     violations, beside, undecided = _news(judgement)
     drawing = _Drawing(run, {v["lane"] for v in violations})
     everything = drawing.everything()
-    events = chosen(everything, [v["event"] for v in violations if v["event"]])
+    window = nearest([number for number, *_ in everything], [v["event"] for v in violations if v["event"]])
+    events = [entry(*told) for _, entry, *told in everything[window]]
     lanes = drawing.used(events)
     return {
         "title": f"run {document['run']}",
@@ -120,32 +123,34 @@ class _Drawing:
             }
         return key
 
-    def everything(self) -> list[Document]:
-        """List every operation of the run in the order of its events."""
-        found = []
+    def everything(self) -> list[Any]:
+        """List every operation of the run in the order of its events: its number, and how it is drawn."""
+        found: list[Any] = []
         for record, timeline in self.run.timelines.items():
-            for number, version in enumerate(timeline.versions[1:], timeline.first + 1):
-                before = timeline.versions[number - timeline.first - 1].row
-                detail = [("version", str(number)), ("before", _row(before)), ("after", _row(version.row))]
-                entry = self._entry(version.event, "base", version.called, version.returned, detail)
-                found.append({**entry, "l": self.lane("base", *record), "s": _row(version.row)})
+            places = range(1, len(timeline.versions))
+            found += [(timeline.versions[n].event, self._version, record, timeline, n) for n in places]
         for view in self.run.views.values():
             for view_record in view.records.values():
-                found += [self._attempt(a) for a in view_record.attempts]
+                found += [(a.event, self._attempt, a) for a in view_record.attempts]
             reads = [*view.whole_reads, *(r for v in view.records.values() for r in v.reads)]
-            for read in reads:
-                rows = frozenset((k, shown_value(_frozen(r))) for k, r in read.rows.items())
-                detail = [
-                    ("view", view.name),
-                    ("rows", shown_value(rows)),
-                    ("signature", str(read.signature)),
-                ]
-                entry = self._entry(read.event, "read", read.called, read.returned, detail)
-                entry["l"] = self.lane("process", read.process)
-                if read.key is not None:
-                    entry["v"] = self.lane("view", view.name, read.key)
-                found.append(entry)
-        return sorted(found, key=lambda e: e["e"])
+            found += [(read.event, self._read, view.name, read) for read in reads]
+        return sorted(found, key=itemgetter(0))
+
+    def _version(self, record: BaseRecord, timeline: Timeline, place: int) -> Document:
+        before, version = timeline.versions[place - 1 : place + 1]
+        number = str(timeline.first + place)
+        detail = [("version", number), ("before", _row(before.row)), ("after", _row(version.row))]
+        entry = self._entry(version.event, "base", version.called, version.returned, detail)
+        return {**entry, "l": self.lane("base", *record), "s": _row(version.row)}
+
+    def _read(self, view: str, read: Read) -> Document:
+        rows = frozenset((k, shown_value(_frozen(r))) for k, r in read.rows.items())
+        detail = [("view", view), ("rows", shown_value(rows)), ("signature", str(read.signature))]
+        entry = self._entry(read.event, "read", read.called, read.returned, detail)
+        entry["l"] = self.lane("process", read.process)
+        if read.key is not None:
+            entry["v"] = self.lane("view", view, read.key)
+        return entry
 
     def _attempt(self, attempt: Attempt) -> Document:
         detail = [
@@ -199,13 +204,11 @@ def _row(row: dict[str, Any] | None) -> str:
     return text if len(text) <= 200 else f"{text[:199]}…"
 
 
-def chosen(events: list[Document], violations: list[int]) -> list[Document]:
-    """Keep the operations nearest to the first violation."""
-    if len(events) <= DRAWN:
-        return events
-    centre = min(violations, default=events[0]["e"])
-    nearest = sorted(events, key=lambda e: abs(e["e"] - centre))[:DRAWN]
-    return sorted(nearest, key=lambda e: e["e"])
+def nearest(numbers: Sequence[int], violations: list[int]) -> slice:
+    """Say which of some events, in their order, are drawn: those nearest to the first violation."""
+    centre = min(violations, default=numbers[0] if numbers else 0)
+    places = sorted(range(len(numbers)), key=lambda place: abs(numbers[place] - centre))[:DRAWN]
+    return slice(min(places, default=0), max(places, default=-1) + 1)
 
 
 def _cuts(judged: Judged) -> Sequence[Cut]:
@@ -215,7 +218,7 @@ def _cuts(judged: Judged) -> Sequence[Cut]:
         if found.verdict is Verdict.HOLDS and found.witness is not None and found.witness.cuts:
             return found.witness.cuts
     if judged.lineage.certified:
-        return [judged.lattice.compress(cut) for cut in judged.lineage.cuts]
+        return judged.lattice.compressed(judged.lineage.cuts[:STATES])
     return ()
 
 
@@ -232,7 +235,7 @@ def _strip(judged: Judged, run: Run) -> Document:
         for first, _ in numbers[1:]
     )
     states, known = [], 0
-    for position, state in enumerate(judged.subject.states[: DRAWN // 2]):
+    for position, state in enumerate(judged.subject.states[:STATES]):
         while known < len(times) and times[known] <= state.returned:
             known += 1
         held = sum(cuts[position]) if cuts else known

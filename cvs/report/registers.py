@@ -12,7 +12,7 @@ from cvs.checker.foreign import Foreign
 from cvs.checker.replay import ENDLESS
 from cvs.checker.search import APPEND, DIFFERS, READ, SWAP, Operation, Searched
 from cvs.checker.verdict import Verdict
-from cvs.report.page import chosen, omitted
+from cvs.report.page import nearest, omitted
 from cvs.report.skeleton import page
 
 Document = dict[str, Any]
@@ -52,7 +52,8 @@ def registers_data(judged: Registers, document: Document, *, name: str) -> Docum
         for key, found in judged.found.items()
         if found.verdict is Verdict.VIOLATED
     ]
-    events = chosen(everything, [found.event for found in judged.found.values() if found.event])
+    wrong = [found.event for found in judged.found.values() if found.event]
+    events = everything[nearest([entry["e"] for entry in everything], wrong)]
     bad = {
         ("view", _register(key)) for key, found in judged.found.items() if found.verdict is Verdict.VIOLATED
     }
