@@ -2,13 +2,16 @@
 HTML.
 """
 
+import re
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
+import msgspec
+
 from cvs.checker.classify import Judgement
 from cvs.checker.judge import Judged
-from cvs.checker.replay import ENDLESS, Attempt, BaseRecord, Read, Run, Timeline
+from cvs.checker.replay import ENDLESS, Attempt, BaseRecord, Read, Run, Scalars, Timeline
 from cvs.checker.verdict import Cut, Verdict
 from cvs.report.explain import explain, shown_key, shown_scalar, shown_value
 from cvs.report.skeleton import page
@@ -41,7 +44,7 @@ def page_data(judgement: Judgement, document: Document) -> Document:
         "about": (
             f"{many(document['processes'], 'process', 'es')} · {many(len(document['views']), 'view')} · "
             f"{many(document['events'], 'event')} · "
-            f"{document['seconds']:,.3f} s · base time-line: {document['reference']} · cvs {document['tool']}"
+            f"{_duration(document['seconds'])} · base time-line: {document['reference']} · cvs {document['tool']}"
         ),
         "granularities": [
             {
@@ -65,8 +68,23 @@ def page_data(judgement: Judgement, document: Document) -> Document:
         "violations": violations,
         "beside": beside,
         "undecided": undecided,
+        "drawn": span(events) if len(events) < len(everything) else None,
         "omitted": omitted(len(everything), len(events)),
     }
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return (
+                f"{seconds / size:,.3g} {unit}" if seconds < 1_000 * size else f"{seconds / size:,.0f} {unit}"
+            )
+    return f"{seconds * 1e9:,.0f} ns"
+
+
+def span(events: list[Document]) -> tuple[int, int]:
+    """Return the time between the first and the last operation that is drawn."""
+    return min(e["t0"] for e in events), max(e["t0"] if e["open"] else e["t1"] for e in events)
 
 
 def omitted(total: int, drawn: int) -> str:
@@ -145,7 +163,7 @@ class _Drawing:
 
     def _read(self, view: str, read: Read) -> Document:
         rows = frozenset((k, shown_value(_frozen(r))) for k, r in read.rows.items())
-        detail = [("view", view), ("rows", shown_value(rows)), ("signature", str(read.signature))]
+        detail = [("view", view), ("rows", shown_value(rows)), ("signature", _signature(read.signature))]
         entry = self._entry(read.event, "read", read.called, read.returned, detail)
         entry["l"] = self.lane("process", read.process)
         if read.key is not None:
@@ -156,12 +174,12 @@ class _Drawing:
         detail = [
             ("view record", f"{attempt.view} {shown_key(attempt.key)}"),
             ("process", attempt.process),
-            ("expected", str(attempt.expected)),
-            ("new", str(attempt.new)),
+            ("expected", _signature(attempt.expected)),
+            ("new", _signature(attempt.new)),
             ("after", _row(attempt.row)),
         ]
         if attempt.seen is not None:
-            detail.append(("returned", str(attempt.seen)))
+            detail.append(("returned", _signature(attempt.seen)))
         detail += [
             ("absorbed", f"{a.table} {shown_key(a.key)}: version {a.from_version} → {a.to_version}")
             for a in attempt.absorbed
@@ -184,13 +202,24 @@ class _Drawing:
         """Keep the lanes something is drawn on: base records on top, then processes, then view records."""
         rank = {"base": 0, "process": 1, "view": 2}
         names = {e["l"] for e in events} | {e["v"] for e in events if "v" in e}
-        ordered = sorted(names, key=lambda n: (rank[n[0]], not self.lanes[n]["violated"], repr(n[1:])))
+        ordered = sorted(
+            names, key=lambda n: (rank[n[0]], not self.lanes[n]["violated"], _counted(self.lanes[n]["name"]))
+        )
         place = {name: i for i, name in enumerate(ordered)}
         for event in events:
             event["l"] = place[event["l"]]
             if "v" in event:
                 event["v"] = place[event["v"]]
         return [self.lanes[name] for name in ordered]
+
+
+def _counted(name: str) -> list[Any]:
+    """Sort record 10 after record 9."""
+    return [(len(part), part) if part[:1].isdecimal() else part for part in re.split(r"([0-9]+)", name)]
+
+
+def _signature(scalars: Scalars | None) -> str:
+    return "no record" if scalars is None else msgspec.json.encode(scalars).decode()
 
 
 def _frozen(row: dict[str, Any]) -> frozenset[tuple[str, str]]:

@@ -12,7 +12,7 @@ from cvs.checker.foreign import Foreign
 from cvs.checker.replay import ENDLESS
 from cvs.checker.search import APPEND, DIFFERS, READ, SWAP, Operation, Searched
 from cvs.checker.verdict import Verdict
-from cvs.report.page import nearest, omitted
+from cvs.report.page import nearest, omitted, span
 from cvs.report.skeleton import page
 
 Document = dict[str, Any]
@@ -93,6 +93,7 @@ def registers_data(judged: Registers, document: Document, *, name: str) -> Docum
             for r in document["registers"]
             if r["verdict"] == "undecided"
         ],
+        "drawn": span(events) if len(events) < len(everything) else None,
         "omitted": omitted(len(everything), len(events)),
     }
 

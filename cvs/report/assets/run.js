@@ -1,12 +1,13 @@
 "use strict";
 const D = JSON.parse(document.getElementById("data").textContent);
 const $ = id => document.getElementById(id);
-const GUTTER = 190, ROW = 24, TOP = 22;
+const GUTTER = 210, ROW = 24, TOP = 22;
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const el = (tag, text, cls) => { const n = document.createElement(tag); if (text !== undefined) n.textContent = text; if (cls) n.className = cls; return n; };
 const FEW = 3, MANY = 30, STRIPS = 8, STRIP = 32;
 let lanes = [], place = new Map(), folded = new Set(), view = [0, 1], selected = null, hover = null, shown = D.events;
 const span = Math.max(1, D.until - D.from);
+const drawn = D.drawn ? D.drawn.map(t => (t - D.from) / span) : [0, 1]; // outside of it operations are left out
 const byEvent = new Map(D.events.map(e => [e.e, e]));
 const bad = new Map();
 for (const v of D.violations) if (v.event) { if (!bad.has(v.event)) bad.set(v.event, []); bad.get(v.event).push(v.sentence); }
@@ -57,6 +58,7 @@ const X = t => GUTTER + (((t - D.from) / span - view[0]) / (view[1] - view[0])) 
 const clip = x => Math.max(GUTTER - 6, Math.min(x, GUTTER + inner() + 14));
 let spots = [];
 function draw() {
+  strip(); // first, because it takes its height from the field
   const w = $("field").clientWidth, h = Math.max(120, $("field").clientHeight), scroll = $("field").scrollTop;
   $("tall").style.height = Math.max(0, lanes.length * ROW + TOP + 10 - h) + "px";
   const g = canvas($("stage"), w, h); spots = [];
@@ -67,31 +69,51 @@ function draw() {
     const lane = lanes[row];
     if (row && lanes[row - 1].kind !== lane.kind) { g.fillStyle = css("--soft"); g.fillRect(0, Y(row) - ROW / 2, w, 1); }
     g.fillStyle = css("--line"); g.fillRect(GUTTER, Y(row), inner() + 14, 1);
-    g.fillStyle = lane.violated ? css("--bad") : css("--ink"); g.fillText((lane.violated ? "✖ " : "") + ending(lane.name + (lane.many ? " · " + lane.many + " records" : ""), 27), 10, Y(row));
+    g.fillStyle = lane.violated ? css("--bad") : css("--ink"); g.fillText((lane.violated ? "✖ " : "") + ending(g, lane.name + (lane.many ? " · " + lane.many.toLocaleString() + " records" : ""), GUTTER - (lane.violated ? 34 : 20)), 10, Y(row));
   }
+  missing(g, w, h);
+  const visible = shown.filter(e => X(e.t1) >= GUTTER && X(e.t0) <= w).length, faint = Math.min(.22, 40 / Math.max(1, visible));
   g.save(); g.beginPath(); g.rect(GUTTER - 4, 0, w, h); g.clip();
   for (const e of shown) {
     const row = place.get(e.l), to = e.v === undefined ? undefined : place.get(e.v);
     if (row === undefined && to === undefined) continue;
     const a = X(e.t0), b = X(e.t1); if (b < GUTTER - 4 || a > w) continue;
     const x = clip(a), width = Math.max(5, clip(b) - x), wrong = bad.has(e.e), point = e.p === undefined ? x + width : clip(X(e.p));
-    if (row !== undefined && to !== undefined && (row < last && to >= first)) { g.strokeStyle = color(e.k); g.globalAlpha = wrong || e === selected || e === hover ? .9 : .22; g.lineWidth = 1; g.beginPath(); g.moveTo(point, Y(row)); g.lineTo(point, Y(to)); g.stroke(); g.globalAlpha = 1; }
+    if (row !== undefined && to !== undefined && (row < last && to >= first)) { g.strokeStyle = color(e.k); g.globalAlpha = e === selected || e === hover ? .9 : wrong ? Math.max(faint, 8 / visible) : faint; g.lineWidth = 1; g.beginPath(); g.moveTo(point, Y(row)); g.lineTo(point, Y(to)); g.stroke(); g.globalAlpha = 1; }
     for (const at of [row, to]) {
       if (at === undefined || at < first - 1 || at > last) continue;
       mark(g, e.k, at === to && row !== undefined ? point - 5 : x, Y(at), at === to && row !== undefined ? 5 : width);
       if (wrong || e === selected) { g.strokeStyle = wrong ? css("--bad") : css("--ink"); g.lineWidth = 2; g.beginPath(); g.roundRect(x - 4, Y(at) - 9, width + 8, 18, 5); g.stroke(); }
-      if (e.s && at === (to === undefined ? row : to) && inner() * (1 / (view[1] - view[0])) / Math.max(1, D.events.length) > 34) { g.fillStyle = css("--soft"); g.fillText(short(e.s, 16), x + width + 5, Y(at)); }
+      if (e.s && !lanes[at].many && at === (to === undefined ? row : to) && inner() * (1 / (view[1] - view[0])) / Math.max(1, D.events.length) > 34) { g.fillStyle = css("--soft"); g.fillText(short(e.s, 16), x + width + 5, Y(at)); }
       spots.push([x - 3, Y(at) - 9, width + 6, 18, e]);
     }
   }
-  g.restore(); axis(g); strip();
+  g.restore(); axis(g);
 }
 function short(text, n) { return text.length > n ? text.slice(0, n - 1) + "…" : text; }
-function ending(text, n) { return text.length > n ? text.slice(0, 2) + "…" + text.slice(3 - n) : text; }
-function time(t) { if (D.unit) return D.unit + " " + Math.round(t).toLocaleString(); const s = (t - D.from) / 1e9; return s >= 1 ? s.toFixed(3) + " s" : s >= 1e-3 ? (s * 1e3).toFixed(2) + " ms" : s >= 1e-6 ? (s * 1e6).toFixed(2) + " µs" : Math.round(t - D.from) + " ns"; }
+function ending(g, text, width) { // its end tells records apart
+  let n = text.length; const cut = () => n < text.length ? text.slice(0, 4) + "…" + text.slice(5 - n) : text;
+  while (n > 8 && g.measureText(cut()).width > width) n--;
+  return cut();
+}
+function time(t, step = 1) { // as exactly as a step asks for
+  if (D.unit) return D.unit + " " + Math.round(t).toLocaleString();
+  const n = Math.round(t - D.from), [size, unit] = n >= 1e9 ? [1e9, " s"] : n >= 1e6 ? [1e6, " ms"] : n >= 1e3 ? [1e3, " µs"] : [1, " ns"];
+  const places = Math.max(0, Math.min(9, Math.ceil(Math.log10(size / Math.max(1, step)))));
+  return (n / size).toLocaleString("en", {minimumFractionDigits: places, maximumFractionDigits: places}) + unit;
+}
+function missing(g, w, h) { // says where operations are left out
+  if (!D.drawn) return;
+  g.font = "12px system-ui, sans-serif";
+  for (const [from, to] of [[0, drawn[0]], [drawn[1], 1]]) {
+    const a = Math.max(GUTTER, X(D.from + from * span)), b = Math.min(w, X(D.from + to * span)); if (b - a < 1) continue;
+    g.fillStyle = css("--wash"); g.fillRect(a, TOP - 4, b - a, h); if (b - a < 90) continue;
+    g.fillStyle = css("--soft"); g.textAlign = "center"; g.fillText("not drawn", (a + b) / 2, TOP + ROW / 2); g.textAlign = "start";
+  }
+}
 function axis(g) {
   g.fillStyle = css("--paper"); g.fillRect(0, 0, GUTTER + inner() + 14, TOP - 4); g.fillStyle = css("--soft"); g.font = "11px system-ui, sans-serif";
-  for (let i = 0; i < 6; i++) { const f = view[0] + (view[1] - view[0]) * i / 6; g.fillText(time(D.from + f * span), GUTTER + inner() * i / 6, 9); }
+  for (let i = 0; i < 6; i++) { const f = view[0] + (view[1] - view[0]) * i / 6; g.fillText(time(D.from + f * span, span * (view[1] - view[0]) / 6 / 4), GUTTER + inner() * i / 6, 9); }
 }
 function strip() {
   $("strip").hidden = !D.strips.length; if (!D.strips.length) return;
@@ -119,6 +141,7 @@ function panel(e) {
     if (D.undecided.length) { p.append(el("h3", "Undecided")); for (const s of D.undecided.slice(0, 20)) p.append(el("p", s)); }
     return;
   }
+  const back = el("button", "← " + (D.violations.length ? "all violations" : "the whole")); back.onclick = leave; p.append(back);
   p.append(el("h2", "event " + e.e.toLocaleString() + " · " + e.k));
   for (const s of bad.get(e.e) || []) p.append(el("p", s, "why"));
   const dl = el("dl"); const add = (k, v) => { dl.append(el("dt", k), el("dd", v)); };
@@ -130,11 +153,14 @@ function select(e, move) {
   selected = e; panel(e); if (!e) { draw(); return; }
   if (move) {
     if (place.get(e.l) === undefined && place.get(e.v) === undefined) { $("filter").value = ""; filter(); }
-    const at = (e.t0 - D.from) / span, size = Math.min(1, 60 / Math.max(60, D.events.length)); view = fence(at - size / 2, at + size / 2);
+    const at = (e.t0 - D.from) / span, size = (drawn[1] - drawn[0]) * Math.min(1, 60 / Math.max(60, D.events.length)); view = fence(at - size / 2, at + size / 2);
     const row = place.get(e.v === undefined ? e.l : e.v); $("field").scrollTop = Math.max(0, row * ROW - $("field").clientHeight / 2);
   }
   draw();
 }
+function leave() { selected = null; panel(null); draw(); }
+function next(by) { const i = shown.indexOf(selected), e = shown[i < 0 ? (by > 0 ? 0 : shown.length - 1) : i + by]; if (e) { history.replaceState(null, "", "#e" + e.e); select(e, true); } }
+function fold() { const all = new Set([...sizes.keys()].filter(group => sizes.get(group) > FEW)); folded = folded.size ? new Set() : all; filter(); }
 function fence(a, b) { const size = Math.min(1, Math.max(1e-9, b - a)); a = Math.max(0, Math.min(a, 1 - size)); return [a, a + size]; }
 function pan(f) { const d = (view[1] - view[0]) * f; view = fence(view[0] + d, view[1] + d); draw(); }
 function zoom(f, at = .5) { const c = view[0] + (view[1] - view[0]) * at, s = (view[1] - view[0]) * f; view = fence(c - s * at, c + s * (1 - at)); draw(); }
@@ -145,7 +171,7 @@ function filter() {
   shown = q ? D.events.filter(e => hit.has(e.l) || hit.has(e.v)) : D.events;
   const used = new Set(q ? shown.flatMap(e => e.v === undefined ? [e.l] : [e.l, e.v]) : D.lanes.keys());
   lay([...D.lanes.keys()].filter(i => used.has(i)), q ? new Set() : folded);
-  $("count").textContent = q ? shown.length.toLocaleString() + " events of " + D.events.length.toLocaleString() : ""; draw();
+  $("count").textContent = q ? shown.length.toLocaleString() + (shown.length === 1 ? " event of " : " events of ") + D.events.length.toLocaleString() : ""; draw();
 }
 function fromHash() { const m = /^#e(\d+)$/.exec(location.hash); if (m) { const e = byEvent.get(Number(m[1])); if (e) select(e, true); else $("panel").replaceChildren(el("p", "event " + m[1] + " is not drawn; " + D.omitted)); } }
 const at = ev => { const r = $("stage").getBoundingClientRect(), x = ev.clientX - r.left, y = ev.clientY - r.top; const s = spots.find(([a, b, w, h]) => x >= a && x <= a + w && y >= b && y <= b + h); return s && s[4]; };
@@ -156,11 +182,17 @@ $("stage").onmousemove = ev => { if (drag) { const d = (ev.clientX - drag[0]) / 
 $("stage").onclick = ev => {
   const box = $("stage").getBoundingClientRect(), lane = lanes[Math.floor((ev.clientY - box.top + $("field").scrollTop - TOP) / ROW)];
   if (ev.clientX - box.left < GUTTER && lane && sizes.get(lane.group) > FEW) { if (!folded.delete(lane.group)) folded.add(lane.group); filter(); return; }
-  const e = at(ev); if (e) { location.hash = "e" + e.e; select(e, false); } else { selected = null; panel(null); draw(); } };
+  const e = at(ev); if (e) { location.hash = "e" + e.e; select(e, false); } else leave(); };
 $("stage").addEventListener("wheel", ev => { if (ev.ctrlKey || ev.shiftKey) { ev.preventDefault(); zoom(ev.deltaY > 0 ? 1.25 : .8, Math.max(0, Math.min(1, (ev.offsetX - GUTTER) / inner()))); } }, {passive: false});
-window.onkeydown = ev => { if (ev.target.tagName === "INPUT") return; if (ev.key === "j") $("jump").click(); if (ev.key === "+") zoom(.7); if (ev.key === "-") zoom(1.4); if (ev.key === "ArrowLeft" || ev.key === "ArrowRight") pan(ev.key === "ArrowLeft" ? -.2 : .2); if (ev.key === "Escape") { selected = null; panel(null); draw(); } };
+const KEYS = {j: () => $("jump").click(), n: () => next(1), p: () => next(-1), "+": () => zoom(.7), "-": () => zoom(1.4), f: fold, "/": () => $("filter").focus(), Home: () => $("fit").click(),
+  ArrowLeft: () => pan(-.2), ArrowRight: () => pan(.2), ArrowUp: () => $("field").scrollBy(0, -3 * ROW), ArrowDown: () => $("field").scrollBy(0, 3 * ROW), Escape: leave};
+window.onkeydown = ev => {
+  if (ev.ctrlKey || ev.metaKey || ev.altKey) return;
+  if (ev.target.tagName === "INPUT") { if (ev.key === "Escape") { ev.target.value = ""; filter(); } if (ev.key === "Escape" || ev.key === "Enter") $("stage").focus(); return; }
+  if (Object.hasOwn(KEYS, ev.key)) { ev.preventDefault(); KEYS[ev.key](); }
+};
 $("jump").onclick = () => { const v = D.violations.find(v => v.event && byEvent.has(v.event)); if (v) { location.hash = "e" + v.event; select(byEvent.get(v.event), true); } };
 $("in").onclick = () => zoom(.6); $("out").onclick = () => zoom(1.6); $("fit").onclick = () => { view = [0, 1]; draw(); };
-$("filter").oninput = filter; $("field").onscroll = draw; window.onresize = draw; window.onhashchange = fromHash;
-head(); filter(); panel(null); if (D.query) { $("filter").value = D.query; filter(); } fromHash();
+$("filter").oninput = filter; $("field").onscroll = draw; new ResizeObserver(draw).observe($("field")); window.onhashchange = fromHash;
+view = [...drawn]; head(); filter(); panel(null); if (D.query) { $("filter").value = D.query; filter(); } fromHash();
 document.body.dataset.ready = String(D.events.length);

@@ -108,7 +108,7 @@ def _dom(page: Path, folder: Path, fragment: str = "", *, size: str = "1400,900"
 
 
 def _panel(dom: str) -> str:
-    found = re.search(r'<aside id="panel">(.*?)</aside>', dom, re.S)
+    found = re.search(r'<aside id="panel"[^>]*>(.*?)</aside>', dom, re.S)
     assert found, dom[:2000]
     return html.unescape(found[1])
 
@@ -138,7 +138,7 @@ def test_in_a_real_browser_it_opens_jumps_and_filters(tmp_path: Path) -> None:
     first = next(v for v in page_data(found, document)["violations"] if v["event"])
     assert f"event {first['event']}" in _panel(_dom(page, tmp_path, f"#e{first['event']}"))
     page.write_text(run_page(found, document, query="v 'b'"), encoding="utf-8")
-    assert "1 events of 10" in _dom(page, tmp_path)
+    assert "1 event of 10" in _dom(page, tmp_path)
 
 
 @pytest.mark.slow
@@ -151,6 +151,64 @@ def test_in_a_real_browser_a_narrow_window_shows_the_time_line_too(tmp_path: Pat
     width = re.search(r'data-width="(\d+)"', _dom(page, tmp_path, size="500,900"))
     assert width
     assert int(width[1]) > 400
+
+
+def _pressed(page: Path, folder: Path, *steps: str) -> list[str]:
+    """Press keys one after the other; return what each step says of the page: `key => what`."""
+    script = "const key = k => document.dispatchEvent(new KeyboardEvent('keydown', {key: k, bubbles: true}));"
+    script += "const told = [];"
+    for step in steps:
+        pressed, _, said = step.partition(" => ")
+        script += f"{''.join(f'key({k!r});' for k in pressed.split())} told.push(String({said}));"
+    script += "document.body.dataset.told = JSON.stringify(told)"
+    page.write_text(f"{page.read_text(encoding='utf-8')}<script>{script}</script>", encoding="utf-8")
+    found = re.search(r'data-told="([^"]*)"', _dom(page, folder))
+    assert found
+    said: list[str] = json.loads(html.unescape(found[1]))
+    return said
+
+
+@pytest.mark.slow
+def test_in_a_real_browser_all_is_reached_by_keys(tmp_path: Path) -> None:
+    """Operations had no keys, and no more than 120 pixels were drawn at first."""
+    found = judge_events(violated())
+    document = summarize(found, [], {})
+    page = tmp_path / "run.html"
+    page.write_text(run_page(found, document), encoding="utf-8")
+    first = next(v["event"] for v in page_data(found, document)["violations"] if v["event"])
+    chosen = "document.querySelector('#panel h2').textContent"
+    told = _pressed(
+        page,
+        tmp_path,
+        " => $('stage').clientHeight >= $('field').clientHeight",
+        f"j => {chosen}",
+        f"n p => {chosen}",
+        f"n => {chosen}",
+        f"Escape => {chosen}",
+        "+ => view[1] - view[0] < 1",
+        "Home => view[1] - view[0]",
+        "/ => document.activeElement.id",
+    )
+    assert told[0] == "true"
+    assert f"event {first} " in told[1]
+    assert told[2] == told[1]
+    assert told[3] != told[1]
+    assert "violation" in told[4]
+    assert told[5:] == ["true", "1", "filter"]
+
+
+@pytest.mark.slow
+def test_in_a_real_browser_what_is_left_out_has_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is drawn of a large run fills the window at first; the whole run shows where nothing is drawn."""
+    monkeypatch.setattr(pages, "DRAWN", 40)
+    found = judge_events(many(400))
+    page = tmp_path / "run.html"
+    page.write_text(run_page(found, summarize(found, [], {})), encoding="utf-8")
+    began, home = _pressed(page, tmp_path, " => view[1] - view[0]", "Home => X(D.drawn[1]) < inner() / 2")
+    assert float(began) < 0.2
+    assert home == "true"
 
 
 @pytest.mark.slow
