@@ -126,7 +126,7 @@ def _defined(history: validate.Checked, views_file: Path) -> validate.Checked:
 
     events = merge.typed_views(map(header, history.events), columns, keys)
     found = validate.checked(codec.history_bytes(events), history.file)
-    found.complaints[:0] = history.complaints
+    found.complaints = list(dict.fromkeys([*history.complaints, *found.complaints]))
     return found
 
 

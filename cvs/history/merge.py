@@ -72,7 +72,8 @@ def _between(files: Sequence[Checked]) -> Iterator[Complaint]:
                 yield Complaint(
                     file=file.file,
                     line=line,
-                    what=f'process "{event.process}" also wrote {owners[event.process]}: its operations mix',
+                    what=f'process "{event.process}" also wrote {owners[event.process]}: name no file together with '
+                    "one made of it, and give each process a name of its own",
                 )
             if first is not None and event.run != first.run:
                 yield Complaint(file=file.file, line=line, what=f'run "{event.run}", not "{first.run}"')

@@ -114,7 +114,7 @@ class History:
             ev.BaseUpdateCalled,
             operation=operation,
             table=table,
-            key=key,
+            key=_key(key),
             version=version,
             row=whole,
             write_time=write_time,
@@ -135,7 +135,7 @@ class History:
             stream=stream,
             entry=entry,
             table=table,
-            key=key,
+            key=_key(key),
             version=version,
             attempt=attempt,
         )
@@ -156,9 +156,9 @@ class History:
             ev.TestAndSetCalled,
             operation=operation,
             view=view,
-            view_key=key,
-            expected=expected,
-            new=new,
+            view_key=_key(key),
+            expected=None if expected is None else _signature(expected),
+            new=_signature(new),
             row=None if row is None else dict(row),
             absorbed=_lines(absorbed),
         )
@@ -166,13 +166,18 @@ class History:
 
     def _set_returned(self, operation: int, kind: OutcomeKind, seen: ev.Scalars | None) -> ev.AnyEvent:
         return ev.TestAndSetReturned(
-            process=self.process, time=self.clock(), operation=operation, outcome=kind.value, returned=seen
+            process=self.process,
+            time=self.clock(),
+            operation=operation,
+            outcome=kind.value,
+            returned=None if seen is None else _signature(seen),
         )
 
     def read(self, view: str, key: Key | None = None, *, snapshot: bool = False) -> int:
         """Write that a read leaves (key None: of the whole view); `read_returned` takes the number."""
         operation = self._next()
-        self._event(ev.ViewReadCalled, operation=operation, view=view, view_key=key, snapshot=snapshot)
+        view_key = None if key is None else _key(key)
+        self._event(ev.ViewReadCalled, operation=operation, view=view, view_key=view_key, snapshot=snapshot)
         return operation
 
     def read_returned(
@@ -184,8 +189,9 @@ class History:
         epoch: int | None = None,
     ) -> None:
         """Write what a read saw; no rows if there was no view record; `epoch` of a snapshot."""
-        seen = tuple((key, dict(row)) for key, row in rows)
-        self._event(ev.ViewReadReturned, operation=operation, rows=seen, signature=signature, epoch=epoch)
+        seen = tuple((_key(key), dict(row)) for key, row in rows)
+        shown = None if signature is None else _signature(signature)
+        self._event(ev.ViewReadReturned, operation=operation, rows=seen, signature=shown, epoch=epoch)
 
     def committed(
         self,
@@ -213,8 +219,24 @@ class History:
         self._event(ev.Quiescent)
 
 
+def _key(key: Any) -> Key:
+    """Refuse what a person takes for a key of one part; a text would be one of many."""
+    if not isinstance(key, tuple | list):
+        raise HistoryError(f"a key is a list of values, not {key!r}", next_step=f"write ({key!r},)")
+    return tuple(key)
+
+
+def _signature(scalars: Any) -> ev.Scalars:
+    if not isinstance(scalars, tuple | list) or [*map(type, scalars)] != [int, int, int, bool]:
+        raise HistoryError(
+            f"a signature is (incarnation, version, chunk, last), not {scalars!r}",
+            next_step="write (0, n, 0, True) where you only count versions",
+        )
+    return tuple(scalars)
+
+
 def _lines(absorbed: Iterable[Line]) -> tuple[ev.Absorbed, ...]:
     return tuple(
-        ev.Absorbed(table=table, key=key, from_version=before, to_version=after)
+        ev.Absorbed(table=table, key=_key(key), from_version=before, to_version=after)
         for table, key, before, after in absorbed
     )

@@ -1,6 +1,7 @@
 """Lines, compressed files, and everything that can be wrong with them."""
 
 import gzip
+from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -258,7 +259,7 @@ def test_files_of_different_runs_or_with_one_process_twice_do_not_merge() -> Non
     """Operations would mix."""
     other = ev.RunStarted(process="m1", time=0, run="q")
     _, between = merged([checked(line_of(started()), "a"), checked(line_of(other), "b")])
-    assert ["operations mix" in c.what for c in between] == [True, False]
+    assert ["name no file together" in c.what for c in between] == [True, False]
 
 
 def test_declared_types_make_values_of_what_people_write() -> None:
@@ -309,6 +310,27 @@ def test_the_recording_helper_writes_a_valid_history() -> None:
         "ManagerCrashed",
         "Quiescent",
     ]
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda h: h.base_update("r", 1, {}, version=1), r"not 1; write \(1,\)"),
+        (lambda h: h.test_and_set("v", "EU", expected=None, new=(0, 1, 0, True), row={}), "not 'EU'; write"),
+        (lambda h: h.test_and_set("v", ("EU",), expected=0, new=(0, 1, 0, True), row={}), "a signature is"),
+        (lambda h: h.test_and_set("v", ("EU",), expected=None, new=(0, 1), row={}), "a signature is"),
+        (lambda h: h.read_returned(1, [("EU", {})]), "a key is a list of values"),
+    ],
+)
+def test_the_recording_helper_refuses_what_a_person_takes_for_a_key_or_a_signature(
+    call: Callable[[History], object], told: str
+) -> None:
+    """A key "EU" was written as the two values "E" and "U"."""
+    written: list[bytes] = []
+    history = History(write=written.append, clock=lambda: 0, process="m1", run="r", views=["v"])
+    with pytest.raises(HistoryError, match=told):
+        call(history)
+    assert len(written) == 1
 
 
 def test_the_readme_names_every_event_and_field() -> None:

@@ -131,12 +131,24 @@ def test_a_view_that_the_sql_does_not_declare_is_refused(
     assert "shop.by_region" in said
 
 
-def test_what_is_wrong_stays_wrong_whatever_the_views_are(tmp_path: Path) -> None:
+def test_what_is_wrong_stays_wrong_whatever_the_views_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     mine, views = tmp_path / "mine.ndjson", tmp_path / "views.sql"
     of_a_stranger(mine)
     views.write_text(VIEWS)
     mine.write_bytes(mine.read_bytes() + b"{}\n")
     assert run(["convert", str(mine), "--define", str(views)]) == ExitCode.BAD_INPUT
+    told = capsys.readouterr().err
+    assert "1 complaint:" in told
+
+
+def test_a_file_beside_those_it_was_made_of_is_named(
+    recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["convert", str(recorded), "--to", str(recorded.parent / "run.ndjson")]) == ExitCode.MET
+    assert run(["audit", str(recorded.parent)]) == ExitCode.BAD_INPUT
+    assert "name no file together with one made of it" in capsys.readouterr().err
 
 
 def test_a_check_lists_every_mistake_of_every_file(
