@@ -7,7 +7,7 @@ import click
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json
 from cvs.errors import ExitCode, SpecificationError
-from cvs.sidecar.apply import uninstall_statements, wait_stopped
+from cvs.sidecar.uninstalling import Removal, carry_out_removal, removal, wait_stopped
 from cvs.sidecar.views import opened_views
 from cvs.store.session import CassandraSession
 
@@ -20,31 +20,37 @@ from cvs.store.session import CassandraSession
 def command(settings_file: str | None, dry_run: bool, yes: bool, as_json: bool) -> int:
     """Drop every view and all state of cvs, and switch off the `cdc` that cvs switched on.
 
-    End `cvs run` first: while a sidecar keeps the views this is refused.
+    End `cvs run` first: while a sidecar keeps the views this is refused. Where another pipeline of the cluster keeps
+    views of a base table too, its `cdc` stays on; the last of them switches it off.
 
     \b
     cvs uninstall --dry-run
     """
-    settings = read_settings(settings_file)
+    settings, forgotten = read_settings(settings_file), {}
     with opened_views(settings) as views:
-        statements = (
-            uninstall_statements(views) if settings.views.state_keyspace in _keyspaces(views.session) else ()
-        )
-        if statements and not dry_run:
+        found = removal(views) if settings.views.state_keyspace in _keyspaces(views.session) else Removal()
+        if found.statements and not dry_run:
             if not yes:
                 _refuse_unasked(as_json)
             wait_stopped(views)  # before it tells what it would remove, and asks
         if not as_json:
-            console().print("\n".join(f"{s};" for s in statements) or "nothing of cvs is here")
-        agreed = bool(statements) and not dry_run and (yes or click.confirm("Remove all of this?"))
+            console().print("\n".join(f"{s};" for s in found.statements) or "nothing of cvs is here")
+            for table, others in found.shared.items():
+                console().print(f"-- cdc of {table} stays on: {', '.join(others)} keeps views of it too")
+        agreed = bool(found.statements) and not dry_run and (yes or click.confirm("Remove all of this?"))
         if agreed:
             wait_stopped(views)  # one may have been started while it was asked
-        for statement in statements if agreed else ():
-            views.session.define(statement)
+            forgotten = carry_out_removal(views, found)
     if agreed and not as_json:
         console().print("removed")
+        for table, others in forgotten.items():
+            console().print(
+                f"cdc of {table} is left to you: this role may not note it for {', '.join(others)}; switch it off "
+                "by hand (docker/OPERATE.md) after `cvs uninstall` there"
+            )
     if as_json:
-        print_json("uninstall", {"removed": agreed, "statements": statements})
+        told = {"removed": agreed, "statements": found.statements}
+        print_json("uninstall", {**told, "cdc_stays_on": found.shared, "cdc_left_to_you": sorted(forgotten)})
     return ExitCode.MET
 
 

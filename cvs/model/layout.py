@@ -14,6 +14,7 @@ from cvs.model.stages import Plan, Publication, Typed
 
 GC_GRACE_SECONDS = 864_000
 MAX_NAME = 48  # because Cassandra refuses longer table names
+CUT = MAX_NAME - 9  # where a checksum follows
 _PLAIN = re.compile(r"[a-z][a-z0-9_]*\Z")
 _RESERVED = frozenset(
     re.findall(
@@ -73,6 +74,14 @@ def delta_table(keyspace: str, base: str) -> TableLayout:
         clustering=(("base_key", False),),
         comment="cvs DELTA: Cassandra's own reconciliation of one base table",
     )
+
+
+def is_delta_of(table: str, base: str) -> bool:
+    """Say whether a table is DELTA of a base table, in some incarnation; names cut alike are taken for it."""
+    stem = _plain(f"delta_{base.replace('.', '_')}")
+    if len(stem) >= CUT:
+        return table.startswith(stem[:CUT])
+    return re.fullmatch(rf"{stem}_\d+(_[0-9a-f]{{8}})?", table) is not None
 
 
 def published_table(publication: Publication) -> TableLayout:
@@ -139,7 +148,11 @@ def create_statement(table: TableLayout) -> str:
 
 def _short(name: str) -> str:
     """Cut a table name to what Cassandra takes, keeping it different by a checksum of the whole."""
-    plain = re.sub(r"[^a-z0-9_]", "_", name.lower())
+    plain = _plain(name)
     if len(plain) <= MAX_NAME and plain == name:
         return plain
-    return f"{plain[: MAX_NAME - 9]}_{zlib.crc32(name.encode()):08x}"
+    return f"{plain[:CUT]}_{zlib.crc32(name.encode()):08x}"
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9_]", "_", name.lower())

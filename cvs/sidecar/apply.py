@@ -4,7 +4,6 @@ Everything cvs creates lives in the keyspaces the settings and the views name; o
 `cdc = true` is changed, and that only after it was shown.
 """
 
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from uuid import uuid4
@@ -15,7 +14,6 @@ from cvs.model.layout import create_statement, quoted
 from cvs.plan.maintenance import maintenance_plan
 from cvs.plan.sql import DeclaredView, names_of
 from cvs.sidecar.catalog import CatalogLife, CatalogView, Change, changes, statement_of
-from cvs.sidecar.leadership import LEASE_SECONDS, leader
 from cvs.sidecar.settings import Settings
 from cvs.sidecar.soundness import settled, soundness
 from cvs.sidecar.views import Views
@@ -113,7 +111,7 @@ def propose(
         definitions=tuple(definitions),
         captured=tuple(captured),
         switches=tuple(one for name in captured for one in switched(views, name, capture=True)),
-        removals=tuple(_dropped(name) for name in _outlived(views, names.incarnation, used)) if kept else (),
+        removals=tuple(dropped(name) for name in _outlived(views, names.incarnation, used)) if kept else (),
         incarnation=names.incarnation,
         tables=used,
         keyspaces=tuple(missing),
@@ -265,50 +263,6 @@ def retire(views: Views, incarnation: int, *, go_on: Callable[[], bool] = lambda
             views.catalog.remove_life(number)
 
 
-def wait_stopped(views: Views, *, seconds: float = LEASE_SECONDS + 1) -> None:
-    """Refuse to remove what a sidecar still writes; one that was killed leads for the rest of its lease.
-
-    A write to a table that is just being dropped stays in the commit log as one of a table that Cassandra knows no
-    more: the drop fails on that node ("Unknown CF"), and so does each later one until the node is restarted.
-    """
-    end = time.monotonic() + seconds
-    while who := leader(views.session, views.settings.views.state_keyspace):
-        if time.monotonic() > end:
-            raise StoreError(
-                "a sidecar still keeps the views", where=who, next_step="end all `cvs run`, then again"
-            )
-        time.sleep(0.5)
-
-
-def uninstall_statements(views: Views) -> tuple[str, ...]:
-    """Return what removes everything that was added, and nothing else."""
-    kept = list(views.kept())
-    own = views.settings.views.state_keyspace + "."
-    used = {name for life in views.catalog.lives().values() for name in life.tables}
-    older = sorted(name for name in used - {*kept} if not name.startswith(own))
-    published = [_dropped(name) for name in (*older, *reversed(kept))]
-    emptied = [f"DROP KEYSPACE IF EXISTS {quoted(name)}" for name in _ours_alone(views, {*older, *kept})]
-    switches = [one for name in views.catalog.captured() for one in switched(views, name, capture=False)]
-    return (
-        *published,
-        *emptied,
-        *switches,
-        f"DROP KEYSPACE IF EXISTS {quoted(views.settings.views.state_keyspace)}",
-    )
-
-
-def _ours_alone(views: Views, published: set[str]) -> list[str]:
-    """Return the keyspaces that we made and that nobody else put anything into."""
-    found = views.session.driver.cluster.metadata.keyspaces
-    made = [found[name] for name in views.catalog.keyspaces_made() if name in found]
-    return [
-        it.name
-        for it in made
-        if {f"{it.name}.{table}" for table in it.tables} <= published
-        and not (it.user_types or it.functions or it.aggregates or it.views)
-    ]
-
-
 def keyspace_statement(name: str, settings: Settings) -> str:
     """Return the definition of a keyspace with the replication that the settings ask for."""
     replicas, datacenter = settings.views.replication_factor, settings.cluster.local_datacenter
@@ -347,7 +301,8 @@ def _has_rows(views: Views, table: str) -> bool:
     return bool(views.session.insist(f"SELECT * FROM {_full(table)} LIMIT 1"))
 
 
-def _dropped(table: str) -> str:
+def dropped(table: str) -> str:
+    """Return the statement that removes a table, if it is there."""
     return f"DROP TABLE IF EXISTS {_full(table)}"
 
 

@@ -16,6 +16,8 @@ from cvs.store.session import CassandraSession
 
 BOOKKEEPING_VERSION = 4
 
+CAPTURED_TABLE = "catalog_captured"
+
 VIEW_COLUMNS = "name text PRIMARY KEY, position int, statement text, level text, paused boolean"
 
 LIFE_COLUMNS = "incarnation bigint PRIMARY KEY, views text, tables list<text>"
@@ -92,7 +94,7 @@ class Catalog:
         self._session = session
         self._name = f"{quoted(keyspace)}.catalog_views"
         self._version = f"{quoted(keyspace)}.catalog_version"
-        self._captured = f"{quoted(keyspace)}.catalog_captured"
+        self._captured = f"{quoted(keyspace)}.{CAPTURED_TABLE}"
         self._requests = f"{quoted(keyspace)}.catalog_requests"
         self._keyspace = keyspace
         self._lives = f"{quoted(keyspace)}.catalog_lives"

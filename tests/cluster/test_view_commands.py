@@ -186,6 +186,16 @@ def test_uninstalling_leaves_only_what_was_there(session: CassandraSession, sett
     whole = cvs(settings_file, "uninstall", "--dry-run").stdout
     assert "DROP KEYSPACE IF EXISTS shop_views;" in whole, "we made it, and nothing else is in it"
     session.define("CREATE TABLE shop_views.notes (id int PRIMARY KEY)")
+    session.define(f"CREATE KEYSPACE cvs_two {REPLICATED}")
+    for table in (
+        "catalog_captured (name text PRIMARY KEY)",
+        "delta_shop_v_orders_1 (bucket int PRIMARY KEY)",
+    ):
+        session.define(f"CREATE TABLE cvs_two.{table}")
+    beside = cvs(settings_file, "uninstall", "--dry-run").stdout
+    assert "-- cdc of shop_v.orders stays on: cvs_two keeps views of it too" in beside
+    assert "ALTER TABLE" not in beside
+    session.define("DROP KEYSPACE cvs_two")
     refused_while_a_sidecar_leads(session, settings_file)
     assert cvs(settings_file, "uninstall", "--yes").returncode == 0
     session.driver.cluster.refresh_schema_metadata()

@@ -8,6 +8,7 @@ from cvs.model.layout import (
     MAX_NAME,
     create_statement,
     delta_table,
+    is_delta_of,
     published_table,
     quoted,
     state_table,
@@ -86,6 +87,17 @@ def test_long_names_are_cut_and_stay_different() -> None:
     one, two = (delta_table("cvs", f"shop.{'x' * 60}{end}").name.split(".")[1] for end in "ab")
     assert one != two
     assert len(one) == MAX_NAME
+
+
+@pytest.mark.parametrize("base", ["shop.orders", "shop.Orders", f"shop.{'x' * 31}", f"shop.{'x' * 60}"])
+def test_a_table_is_known_as_the_delta_of_its_base(base: str) -> None:
+    """In each incarnation, by its name alone; another base table whose name begins alike has another."""
+    for incarnation in (1, 23):
+        table = delta_table("cvs", f"{base}_{incarnation}").name.split(".")[1]
+        assert is_delta_of(table, base)
+        assert not is_delta_of(table, "shop.order")
+    assert not is_delta_of("delta_shop_orders_archive_1", "shop.orders")
+    assert not is_delta_of("state_z1_1", base)
 
 
 @pytest.mark.parametrize(

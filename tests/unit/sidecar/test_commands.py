@@ -9,6 +9,7 @@ import pytest
 
 from cvs.cli import run
 from cvs.errors import StoreError
+from cvs.sidecar.uninstalling import Removal
 
 
 @pytest.mark.parametrize(("told", "port"), [((), 9142), (("--port", "9242"), 9242)])
@@ -41,7 +42,8 @@ def test_uninstall_tells_what_it_removes_only_where_it_may(
     monkeypatch.setattr(
         "cvs.cli.uninstall.opened_views", lambda _: nullcontext(SimpleNamespace(session=session))
     )
-    monkeypatch.setattr("cvs.cli.uninstall.uninstall_statements", lambda _: ("DROP KEYSPACE cvs",))
+    found = Removal(statements=("DROP KEYSPACE cvs",))
+    monkeypatch.setattr("cvs.cli.uninstall.removal", lambda _: found)
 
     def leads(_: Any) -> None:
         raise StoreError("a sidecar still keeps the views")
