@@ -1,4 +1,4 @@
-"""View records that no table of Cassandra can hold: their key is too long. A pipeline keeps them in quarantine.
+"""View records that no table of Cassandra can hold: their key is too long, or lacks a part. They are in quarantine.
 
 They contribute nothing to the view, so a recording is judged without them; one that was shown all the same is judged
 like any other.

@@ -14,6 +14,10 @@ def refusal(key: Sequence[Any], partition_columns: int) -> str:
     """
     if not partition_columns:
         return ""
+    if (
+        None in key
+    ):  # planned for where it may be; rows of what had COMPACT STORAGE may lack clustering columns too
+        return "a key column is null"
     if partition_columns == 1 and key and key[0] in ("", b""):
         return "an empty value cannot be the whole partition key"
     if sum(map(_most, key)) <= KEY_BYTES_MAX:

@@ -70,15 +70,10 @@ class PublishCompute:
         return self.moved(self.rows(changes))
 
     def moved(self, rows: Bag) -> list[Shown]:
-        """Return which view records moved, in the order of their keys' bytes.
-
-        A row with a null in its primary key cannot be published: Cassandra has no such row.
-        """
+        """Return which view records moved, in the order of their keys' bytes."""
         moved: dict[bytes, tuple[Values, list[Values | None]]] = {}
         for row, count in rows:
             key = self.key_of(row)
-            if any(value is None for value in key):
-                continue
             assert abs(count) == 1, f"{self.publication.table}: a key is not unique: {key}"
             pair = moved.setdefault(pack(key), (key, [None, None]))[1]
             side = 1 if count > 0 else 0

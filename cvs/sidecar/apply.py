@@ -173,8 +173,8 @@ def refuse_compact(bases: Iterable[str], compact: Collection[str]) -> None:
         raise SpecificationError(
             "views cannot be kept of a table WITH COMPACT STORAGE and no clustering column",
             where=", ".join(found),
-            next_step=f"ALTER TABLE {found[0]} DROP COMPACT STORAGE "
-            "(drop_compact_storage_enabled: true in cassandra.yaml)",
+            next_step="copy it into an ordinary table: after DROP COMPACT STORAGE its columns are static, "
+            "and statics without a row beside them are in no view",
         )
 
 

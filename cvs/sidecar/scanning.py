@@ -95,7 +95,8 @@ class TableScan:
                     self.unread.add(" ".join([self.table.name, *map(spelled, map(row.get, self.table.key))]))
 
     def _told(self, row: Row) -> tuple[str, str]:
-        return self.table.name, told_key(map(row.get, self.table.key))
+        key = map(row.get, self.table.key)
+        return self.table.name, told_key(value for value in key if value is not None)
 
 
 def pages(

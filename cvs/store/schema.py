@@ -60,6 +60,9 @@ def tables_of_rows(columns: Rows, types: Rows = (), compact: Collection[str] = (
             row["kind"] in ("clustering", "regular")
             and f"{row['keyspace_name']}.{row['table_name']}" in compact
         )
+        hidden = (
+            hidden or row["type"] == "empty"
+        )  # of what is all key and had COMPACT STORAGE: it holds nothing
         if row["keyspace_name"] not in CASSANDRAS_OWN and not hidden:
             by_table.setdefault((row["keyspace_name"], row["table_name"]), []).append(row)
     return {f"{k}.{t}": _table(f"{k}.{t}", rows, user_types.get(k, {})) for (k, t), rows in by_table.items()}

@@ -122,7 +122,7 @@ def test_a_bare_name_of_two_views_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_static_table_with_compact_storage_is_refused_with_the_way_out() -> None:
-    """It was taken, and its build ended `cvs run`: "Undefined column name column1"."""
+    """It was taken, and its build ended `cvs run`; DROP COMPACT STORAGE was advised, and left its views empty."""
     refuse_compact(["s.t"], {"s.old"})
-    with pytest.raises(SpecificationError, match=r"ALTER TABLE s\.old DROP COMPACT STORAGE"):
+    with pytest.raises(SpecificationError, match=r"\(s\.old\).*copy it into an ordinary table"):
         refuse_compact(["s.t", "s.old"], {"s.old"})

@@ -172,3 +172,17 @@ def test_rows_in_quarantine_count_for_nothing(monkeypatch: pytest.MonkeyPatch) -
     session: Any = None
     scan = scanning.TableScan.of(session, table, None, unread=unread, excluded=excluded)
     assert (list(scan), unread) == ([{"id": 1, "body": "short"}], {"shop.docs 2"})
+
+
+def test_a_row_without_all_of_its_clustering_columns_is_told_as_in_quarantine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tables that had COMPACT STORAGE have such rows; the quarantine names what there is of a key."""
+    columns = (("p", "int"), ("a", "int"), ("b", "int"))
+    table = BaseTable(name="s.t", columns=columns, partition_key=("p",), clustering_key=("a", "b"))
+    monkeypatch.setattr(scanning, "pages", lambda *_: [[(1, 2, None), (1, 3, None)]])
+    nobody: Any = None
+    scan = scanning.TableScan.of(
+        nobody, table, None, unread=set(), excluded=frozenset({("s.t", told_key((1, 2)))})
+    )
+    assert [row["a"] for row in scan] == [3]

@@ -70,6 +70,13 @@ def test_a_static_table_with_compact_storage_is_as_cql_shows_it() -> None:
     assert found.key == ("id", "column1"), "so it is once DROP COMPACT STORAGE has shown its columns"
 
 
+def test_a_column_that_holds_nothing_is_none_of_a_tables() -> None:
+    """What was all key WITH COMPACT STORAGE shows one: `SELECT *` over it was refused (""empty" is no CQL type")."""
+    rows = [column("id", "partition_key", 0, "int"), column("value", "regular", -1, "empty")]
+    (found,) = tables_of_rows(rows).values()
+    assert found.columns == (("id", "int"),)
+
+
 def test_static_tables_with_compact_storage_are_told_by_their_flags() -> None:
     flags = {
         "one": {"compound"},
