@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from cvs.capture.opening import filled_by_others
 from cvs.errors import SpecificationError, StoreError
-from cvs.model.layout import create_statement, quoted
+from cvs.model.layout import quoted
 from cvs.plan.maintenance import maintenance_plan
 from cvs.plan.sql import DeclaredView, names_of
 from cvs.sidecar.catalog import CatalogLife, CatalogView, Change, changes, statement_of
@@ -22,7 +22,7 @@ from cvs.store.schema import static_compact
 from cvs.stream.build import PREFIX
 from cvs.stream.quarantine import forget
 from cvs.stream.retiring import drop_tables
-from cvs.stream.tables import Names, create
+from cvs.stream.tables import Names, create, definitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +93,10 @@ def propose(
     layouts = list(names.layouts(plan))
     metadata = views.session.driver.cluster.metadata.keyspaces
     missing = sorted(keyspaces - {*metadata})
-    definitions = [
+    made = [
         *(keyspace_statement(name, views.settings) for name in missing),
         *views.catalog.statements(),
-        *(create_statement(layout) for layout in layouts),
+        *definitions(views.session, layouts),
     ]
     used = (*(layout.name for layout in layouts), *broken)
     captured = [base.name for base in plan.bases if not _captured(views, base.name)]
@@ -108,7 +108,7 @@ def propose(
     return Proposal(
         views=wanted,
         changes=found,
-        definitions=tuple(definitions),
+        definitions=tuple(made),
         captured=tuple(captured),
         switches=tuple(one for name in captured for one in switched(views, name, capture=True)),
         removals=tuple(dropped(name) for name in _outlived(views, names.incarnation, used)) if kept else (),
@@ -215,19 +215,15 @@ def carry_out(views: Views, proposal: Proposal, *, whole_feed: bool = False) -> 
         )
     proposal.refuse_deaf()
     session, own = views.session, views.settings.views.state_keyspace
-    if own in proposal.keyspaces:
-        session.define(keyspace_statement(own, views.settings))
-    views.catalog.create()
+    missing = own in proposal.keyspaces
+    views.catalog.create(keyspace_statement(own, views.settings) if missing else "")
     for name in {*proposal.keyspaces} - {own}:  # before it is made, or an interrupted apply would leave it
         views.catalog.note_keyspace(name)
-    for statement in proposal.definitions:
-        session.define(statement)
-    plan = maintenance_plan(proposal.views, views.bases())
-    names = Names(keyspace=own, incarnation=proposal.incarnation)
     for name in proposal.captured:
         views.catalog.note_captured(name)
-    for statement in proposal.switches:
-        session.define(statement)
+    session.define_all((*proposal.definitions, *proposal.switches))
+    plan = maintenance_plan(proposal.views, views.bases())
+    names = Names(keyspace=own, incarnation=proposal.incarnation)
     if proposal.incarnation == views.catalog.incarnation():
         return  # because only captures were missing
     create(

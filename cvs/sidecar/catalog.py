@@ -126,13 +126,14 @@ class Catalog:
             )
         return version
 
-    def create(self) -> None:
-        """Create the bookkeeping tables, or bring older ones to this version; refuse newer ones."""
-        of_version, *others = self.statements()
-        self._session.define(of_version)
-        version = self.check()
-        for statement in others:
-            self._session.define(statement)
+    def create(self, keyspace: str = "") -> None:
+        """Create the bookkeeping tables, or bring older ones to this version; refuse newer ones.
+
+        `keyspace`: the statement that makes theirs, where it is not there yet.
+        """
+        known = not keyspace and self._has("catalog_version")
+        version = self.check() if known else BOOKKEEPING_VERSION
+        self._session.define_all([*filter(None, [keyspace]), *self.statements()])
         for step in range(version, BOOKKEEPING_VERSION):
             MIGRATIONS[step](self)
         self._session.insist(

@@ -11,11 +11,11 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from cassandra import AuthenticationFailed, ConsistencyLevel
+from cassandra import AuthenticationFailed, ConsistencyLevel, DriverException
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, Session
 from cassandra.connection import ConnectionShutdown, ProtocolError
@@ -169,8 +169,34 @@ class CassandraSession:
         A node that fails at one may have done half of it: sent again, it goes to another node, which knows nothing of
         that (seen: all said well, and the one that failed kept another schema).
         """
+        self._define(statement)
+
+    def define_all(self, statements: Iterable[str]) -> None:
+        """Execute definitions one by one on one node, and wait once, after the last, until all nodes know them.
+
+        Nodes tell each other by gossip, once a second, so each wait takes one. The node is the one that the driver's
+        own knowledge comes from.
+        """
+        cluster, hosts = self.driver.cluster, list(self.driver.get_pool_state())
+        told = cluster.get_control_connection_host()
+        host = told if told in hosts or not hosts else hosts[0]
+        waits, cluster.max_schema_agreement_wait = cluster.max_schema_agreement_wait, 0
         try:
-            self.driver.execute(statement, timeout=60.0)
+            for statement in statements:
+                self._define(statement, host=host)
+        finally:
+            cluster.max_schema_agreement_wait = waits
+        try:
+            cluster.refresh_schema_metadata()
+        except DriverException as silence:
+            raise StoreError(
+                f"the nodes did not agree about the schema within {waits:g} s",
+                next_step="see which `nodetool describecluster` shows apart; restart those, then again",
+            ) from silence
+
+    def _define(self, statement: str, *, host: Any = None) -> None:
+        try:
+            self.driver.execute(statement, timeout=60.0, host=host)
         except ServerError as failure:
             raise StoreError(
                 f"a node failed at a definition: {failure.message}",

@@ -110,9 +110,7 @@ def create(
             f"{{'class': 'SimpleStrategy', 'replication_factor': {int(replication)}}}"
         )
     _refuse_older(session, names)
-    layouts = list(names.layouts(plan))
-    for layout in layouts:
-        session.define(create_statement(replace(layout, comment=session.marked(layout.comment))))
+    session.define_all(definitions(session, names.layouts(plan)))
     for zone in plan.zones:
         table = f"{names.keyspace}.{names.state(zone.name)}"
         _make_buckets(session, table, range(zone.buckets), names.incarnation, 0)
@@ -126,6 +124,11 @@ def create(
         # because of two that were never begun the later counts; seconds are older than every ballot's microseconds
         session.execute(f"{put} USING TIMESTAMP {int(time.time())}", values)
     _make_buckets(session, control, [names.building_bucket], names.incarnation, before)
+
+
+def definitions(session: CassandraSession, layouts: Iterable[TableLayout]) -> list[str]:
+    """Return the statements that make tables, each with the mark of the session's serial level."""
+    return [create_statement(replace(it, comment=session.marked(it.comment))) for it in layouts]
 
 
 def _refuse_older(session: CassandraSession, names: Names) -> None:

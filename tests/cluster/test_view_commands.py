@@ -14,7 +14,7 @@ from cvs.errors import StoreError
 from cvs.sidecar.catalog import BOOKKEEPING_VERSION
 from cvs.sidecar.settings import settings_from
 from cvs.sidecar.views import Views, cluster_address
-from cvs.store.session import CassandraSession
+from cvs.store.session import LOCAL_MARK, CassandraSession
 
 pytestmark = pytest.mark.cluster
 
@@ -208,6 +208,26 @@ def test_uninstalling_leaves_only_what_was_there(session: CassandraSession, sett
     for words in ("verify", "rebuild --all --yes", "pause --all", "resume --all"):
         refused = cvs(settings_file, *words.split())
         assert (refused.returncode, "error: no view is applied yet" in refused.stderr) == (2, True), words
+
+
+def test_tables_are_made_for_the_serial_level_of_the_settings(
+    session: CassandraSession, settings_file: Path
+) -> None:
+    """They were made for SERIAL whatever was asked for, and `cvs run` refused its own tables."""
+    file = settings_file.with_name("local.toml")
+    local = '[cluster]\nserial_consistency = "LOCAL_SERIAL"\nlocal_datacenter = "datacenter1"\n'
+    file.write_text(settings_file.read_text().replace("[cluster]\n", local).replace("cvs_v", "cvs_local"))
+    dry = cvs(file, "apply", str(views_file(settings_file)), "--dry-run").stdout
+    assert (
+        dry.count(LOCAL_MARK)
+        == dry.count("CREATE TABLE IF NOT EXISTS cvs_local.")
+        - len(
+            Views(
+                session=session, settings=settings_from(file.read_text(), {}, where="")
+            ).catalog.statements()
+        )
+        + 1
+    ), "all but the catalog's"
 
 
 def test_older_bookkeeping_is_brought_up_to_date_and_newer_is_refused(
