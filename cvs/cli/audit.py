@@ -142,7 +142,8 @@ def _recording(
         document, judgement, found = judged(settings, runs, last=last, **options)
     earlier = f"; {many(found.left_out, 'recorded epoch')} before, not judged" if found.left_out else ""
     still = f"; paused or broken, not judged: {', '.join(found.unshown)}" if found.unshown else ""
-    talk().print(f"epochs {found.first} to {found.last}{earlier}{still}")
+    built = "; nothing moved since the views were built: that is judged" if found.built else ""
+    talk().print(f"epochs {found.first} to {found.last}{earlier}{built}{still}")
     levels = {view: judgement.level("record", view) for view in judgement.run.views}
     decided = {view: it.proved for view, it in levels.items() if NOTHING not in (it.proved, it.not_refuted)}
     refuted = {view: NOTHING for view, it in levels.items() if it.not_refuted == NOTHING}

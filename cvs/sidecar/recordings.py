@@ -7,6 +7,7 @@ from typing import Any
 
 from cvs.capture.opening import filled_by_others
 from cvs.checker.classify import Judgement
+from cvs.errors import HistoryError
 from cvs.programs.epoch_run import without_claim
 from cvs.programs.stage_bucket import drive
 from cvs.report.audit import audit_events
@@ -19,6 +20,7 @@ from cvs.stream.quarantine import quarantined
 from cvs.stream.recipe import recipe_of
 from cvs.stream.recorded import Recorded, history_of, images_of, recorded
 from cvs.stream.recording import recording_files
+from cvs.stream.tables import state_id
 
 
 def history_of_recording(settings: Settings, folders: Iterable[Path], *, last: int = 0) -> Recorded:
@@ -28,7 +30,7 @@ def history_of_recording(settings: Settings, folders: Iterable[Path], *, last: i
     """
     with opened_views(settings) as views:
         serving = views.serving()
-        files = [file for folder in folders for file in recording_files(folder)]
+        files = _files(folders, state_id(views.session, serving.names.keyspace))
         captured = not filled_by_others(settings.feed.name)
         if serving.broken:
             return _of_sound(views.session, files, serving, captured=captured, last=last)
@@ -41,6 +43,19 @@ def history_of_recording(settings: Settings, folders: Iterable[Path], *, last: i
             captured=captured,
             last=last,
         )
+
+
+def _files(folders: Iterable[Path], state: str) -> list[Path]:
+    """Return what is recorded of the state that stands: another has the same numbers for other epochs."""
+    folders = list(folders)
+    found = [file for folder in folders for file in recording_files(folder, state=state)]
+    if not found:
+        raise HistoryError(
+            "nothing is recorded of the views that the cluster keeps: what is there is of others, dropped since",
+            where=", ".join(map(str, folders)),
+            next_step="name the folder of [recording] of the `cvs run` that keeps them; it records what it does",
+        )
+    return found
 
 
 def _of_sound(

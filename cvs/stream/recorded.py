@@ -8,6 +8,7 @@ judged.
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ class Recorded:
     unshown: tuple[
         str, ...
     ] = ()  # views that stood still at the end: what they show is no view of what was absorbed
+    built: bool = False  # nothing moved since the views were built, so that is what is told
 
 
 def recorded(
@@ -82,18 +84,21 @@ def history_of(
     """
     unshown = ran[-1].hidden if ran else ()
     described = [it for it in _described(declared) if it[0].name not in unshown]
-    kept = _latest(ran, last, unshown)
+    kept, told = _latest(ran, last, unshown), _told(plan)
     if not kept or not described:
         raise HistoryError(
             "the recording has no epoch that can be judged",
             next_step="wait until the views are live, or resume paused ones, and something was written",
         )
-    assembler, told = Assembler(described, {table.name: table for table in plan.bases}), _told(plan)
+    first = _at_first(images, kept, told)
+    built = [] if any(epoch.bases for epoch in kept) else _with_build(ran, last)
+    if built and not any((nothing := _at_first(images, built, told)).values()):
+        kept, first = built, nothing
+    assembler = Assembler(described, {table.name: table for table in plan.bases})
     signature = (kept[0].incarnation, kept[0].number - 1, 0, True)
     moving = {
         (table, told[table].both(before, now)[0]) for epoch in kept for table, _, before, now in epoch.bases
     }
-    first = _at_first(images, kept, told)
     before = assembler.begin(first, moving, signature=signature, time=kept[0].started)
     events = assembler.history(_numbered(kept, told), kept, run=run, before=before, void=void)
     return Recorded(
@@ -103,7 +108,15 @@ def history_of(
         last=kept[-1].number,
         left_out=len(ran) - len(kept),
         unshown=unshown,
+        built=kept is built,
     )
+
+
+def _with_build(ran: list[Epoch], changes: int) -> list[Epoch]:
+    """Return all epochs, those that built the views with them; none where one is missing, or more is asked for."""
+    missing = any(after.number != before.number + 1 for before, after in pairwise(ran))
+    many = changes and sum(len(epoch.bases) for epoch in ran) > changes
+    return [] if missing or many or any(epoch.unjudged for epoch in ran) else ran
 
 
 def _latest(ran: list[Epoch], changes: int, unshown: Iterable[str]) -> list[Epoch]:

@@ -46,9 +46,14 @@ class EpochLog:
         keep_bytes: int = 0,
         file_bytes: int = FILE_BYTES,
         clock: Callable[[], int] = time.time_ns,
+        state: str = "",
     ) -> None:
-        """Open the first file of this process; `keep_bytes` bounds all files of the folder, 0 keeps everything."""
+        """Open the first file of this process; `keep_bytes` bounds all files of the folder, 0 keeps everything.
+
+        `state`: the one that the epochs are of, in the name of each file; "": that of whoever reads them.
+        """
         folder.mkdir(parents=True, exist_ok=True)
+        self._state = f"-{state}" if state else ""
         self._folder, self._keep_bytes, self._file_bytes, self._clock = folder, keep_bytes, file_bytes, clock
         self._file = self._open()
         self._written = 0
@@ -88,7 +93,7 @@ class EpochLog:
         self._file.close()
 
     def _open(self) -> FileIO:
-        path = self._folder / f"epochs-{self._clock():020d}-{os.getpid()}.log"
+        path = self._folder / f"epochs-{self._clock():020d}-{os.getpid()}{self._state}.log"
         return path.open("ab", buffering=0)
 
     def _forget(self) -> None:
@@ -113,9 +118,12 @@ def _unpacked(row: bytes | None) -> Values | None:
     return None if row is None else unpack(row)
 
 
-def recording_files(folder: Path) -> list[Path]:
-    """Return the files of a recording, oldest first; none: the folder is none."""
-    return sorted(folder.glob("epochs-*.log"))
+def recording_files(folder: Path, *, state: str = "") -> list[Path]:
+    """Return the files of a recording, oldest first; none: the folder is none.
+
+    `state`: only what is of it. Another one, before `cvs uninstall` say, has the same numbers for other epochs.
+    """
+    return sorted(folder.glob(f"epochs-*-{state}.log" if state else "epochs-*.log"))
 
 
 def is_recording(paths: Iterable[Path]) -> bool:

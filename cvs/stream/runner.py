@@ -9,7 +9,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,7 +30,7 @@ from cvs.stream.pipeline import Pipeline
 from cvs.stream.recipe import Recipe, recipe_of
 from cvs.stream.recording import EpochLog
 from cvs.stream.succession import Succession
-from cvs.stream.tables import Names, create
+from cvs.stream.tables import Names, create, state_id
 from cvs.version import VERSION
 
 ASK_SECONDS = 2.0
@@ -124,11 +124,13 @@ def run(
     `serving` is told when the newest incarnation shows everything. Returns whether `changed`, which is asked now
     and then, said that other views are wanted.
     """
-    session, feed, log = CassandraSession(settings.address), open_feed(settings.feed), _log(settings)
+    session, feed = CassandraSession(settings.address), open_feed(settings.feed)
+    logs: list[EpochLog] = []
 
     def made(life: Life) -> Pipeline:
         pipeline = _pipeline(settings, life, session, feed)
-        pipeline.watchers += [log] if log is not None else []
+        logs.extend(() if logs else _log(settings, session))
+        pipeline.watchers += logs
         watch(pipeline)
         return pipeline
 
@@ -217,10 +219,10 @@ def _older(
         return None
 
 
-def _log(settings: RunSettings) -> EpochLog | None:
-    if settings.record is None:
-        return None
-    return EpochLog(settings.record, keep_bytes=settings.record_bytes)
+def _log(settings: RunSettings, session: CassandraSession) -> Iterator[EpochLog]:
+    if settings.record is not None:
+        state = state_id(session, settings.state_keyspace)
+        yield EpochLog(settings.record, keep_bytes=settings.record_bytes, state=state)
 
 
 def _under_spark(driver: Driver, master: str, ended: threading.Event, ask: _Ask) -> None:

@@ -131,6 +131,13 @@ def definitions(session: CassandraSession, layouts: Iterable[TableLayout]) -> li
     return [create_statement(replace(it, comment=session.marked(it.comment))) for it in layouts]
 
 
+def state_id(session: CassandraSession, keyspace: str) -> str:
+    """Name a state as no other is: where all was dropped and made again, numbers of epochs begin again too."""
+    query = "SELECT id FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?"
+    ((found,),) = session.insist(query, (keyspace, CONTROL_TABLE))
+    return str(found.hex)
+
+
 def _refuse_older(session: CassandraSession, names: Names) -> None:
     """Tables that are there must have today's columns: `IF NOT EXISTS` would pass over them."""
     keyspace = session.driver.cluster.metadata.keyspaces.get(names.keyspace)

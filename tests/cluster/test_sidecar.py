@@ -324,6 +324,11 @@ def test_a_full_feed_disk_ends_the_sidecar_and_loses_nothing(
         assert cvs(tmp_path, "verify", "--wait", "1").returncode == 0
         again.terminate()
         assert again.wait(60) == 0
+        assert cvs(tmp_path, "audit", "runs").returncode == 0
+        for command in (("uninstall", "--yes"), ("apply", "views.sql", "--yes")):
+            assert cvs(tmp_path, *command).returncode == 0
+        of_before = cvs(tmp_path, "audit", "runs")  # same numbers of incarnation and epochs
+        assert (of_before.returncode, "dropped since" in of_before.stderr) == (4, True), of_before.stdout
         assert cvs(tmp_path, "uninstall", "--yes").returncode == 0
     finally:
         disk.holder.kill()

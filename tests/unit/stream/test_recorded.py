@@ -10,7 +10,7 @@ import pytest
 from cvs.checker.verdict import Verdict
 from cvs.errors import HistoryError
 from cvs.history import events as ev
-from cvs.programs.epoch import LIVE, PAUSED, PUBLISHING
+from cvs.programs.epoch import BUILDING, LIVE, PAUSED, PUBLISHING
 from cvs.report.audit import audit_events, events_in_bulk, judge_events
 from cvs.stream.epochs import Epoch, epochs
 from cvs.stream.recorded import Recorded, history_of, images_of
@@ -191,6 +191,35 @@ def test_a_view_that_stood_still_is_proved_strong_by_what_it_showed_afterwards(s
         history_of(shop.views, shop.plan, ran(shop), images, run="", last=it).first for it in range(1, 9)
     }
     assert starts == {21, 24}, "a view stood still before 22 and 23"
+
+
+def built(folder: Path) -> MemoryShop:
+    """Two epochs build one view, another shows it, and two more have nothing to do."""
+    shop = MemoryShop(VIEWS.split(";")[0].format(views="views"), folder)
+    shop.open()
+    (view,) = shop.views
+    for phase in (BUILDING, BUILDING, PUBLISHING, LIVE, LIVE):
+        for _ in range(6 if phase is BUILDING else 0):
+            shop.write()
+        shop.epoch(views={view.name: phase})
+    return shop
+
+
+def test_where_nothing_moved_since_the_views_were_built_that_is_judged(tmp_path: Path) -> None:
+    """Who had written before the views were live was told that there is nothing to judge (found: #7)."""
+    shop = built(tmp_path)
+    whole = history(shop, ran(shop))
+    assert (whole.built, whole.first, whole.last, whole.left_out) == (True, 1, 5, 0)
+    found = strong(whole)
+    assert (set(found), found.total() > 3) == ({Verdict.HOLDS}, True)
+    kept = ran(shop)
+    kept[2].shown = kept[2].shown[1:]
+    assert strong(history(shop, kept))[Verdict.VIOLATED] == 1
+    assert not history(shop, ran(shop)[1:]).built, "who knows what moved in the first epoch"
+    shop.write()
+    shop.epoch()
+    since = history(shop, ran(shop))
+    assert (since.built, since.first, since.left_out) == (False, 3, 2)
 
 
 def test_a_row_that_is_not_shown_again_is_refuted(shop: MemoryShop) -> None:

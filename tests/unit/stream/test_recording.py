@@ -9,7 +9,7 @@ from cvs.model.signature import Signature
 from cvs.programs.epoch import Control, Pin
 from cvs.programs.epoch_run import BaseMove, EpochResult
 from cvs.programs.stage_publish import Shown
-from cvs.stream.recording import COMMITTED, RAN, RUNNING, EpochLog, read_log
+from cvs.stream.recording import COMMITTED, RAN, RUNNING, EpochLog, read_log, recording_files
 
 
 def recorded(folder: Path, *, epochs: int, keep_bytes: int) -> list[tuple[str, int]]:
@@ -40,6 +40,14 @@ def test_without_a_bound_everything_is_kept(tmp_path: Path) -> None:
     kept = recorded(tmp_path, epochs=100, keep_bytes=0)
     assert (len(kept), kept[0]) == (300, (RUNNING, 1))
     assert len(list(tmp_path.iterdir())) > 10
+
+
+def test_a_recording_is_of_one_state(tmp_path: Path) -> None:
+    """After `cvs uninstall` numbers begin again: an audit took the epochs of before for those of now."""
+    for moment, state in enumerate(("aa", "", "bb", "aa")):
+        EpochLog(tmp_path, clock=lambda moment=moment: moment, state=state).close()
+    assert [int(it.name.split("-")[1]) for it in recording_files(tmp_path, state="aa")] == [0, 3]
+    assert len(recording_files(tmp_path)) == 4
 
 
 def test_what_moved_is_read_as_it_was_written(tmp_path: Path) -> None:
