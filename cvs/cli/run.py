@@ -46,7 +46,8 @@ def command(settings_file: str | None, kill_at: int, stop_at: int, without_signa
     try:
         _serve(read_settings(settings_file), log, falling)
     except CvsError as refusal:
-        log.error(refusal.what, where=refusal.where, next=refusal.next_step)  # noqa: TRY400 -- because it says all
+        more = {"where": refusal.where, "next": refusal.next_step}
+        log.error(refusal.what, **{name: it for name, it in more.items() if it})  # noqa: TRY400 -- because it says all
         return refusal.exit_code
     except Exception as fault:
         what = f"a mistake of ours: {type(fault).__name__}: {fault}"

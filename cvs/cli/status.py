@@ -60,27 +60,32 @@ def command(settings_file: str | None, watch: bool, as_json: bool) -> int:
 def _watch(settings: Settings) -> None:
     try:
         out = console()
-        with Live(_picture(ask_sidecar(settings), out.width), console=out, screen=True) as live:
+        with Live(_picture(ask_sidecar(settings), out.width, out.height), console=out, screen=True) as live:
             while True:
                 time.sleep(1.0)
-                live.update(_now(settings, out.width))
+                live.update(_now(settings, out.width, out.height))
     except KeyboardInterrupt:
         return
 
 
-def _now(settings: Settings, width: int) -> Group:
+def _now(settings: Settings, width: int, height: int) -> Group:
     """Draw what the sidecar says now; one that is restarted is waited for."""
     try:
-        return _picture(ask_sidecar(settings), width)
+        return _picture(ask_sidecar(settings), width, height)
     except MissingEnvironmentError as silence:
-        return Group(Text(f"{silence.what} at {silence.where} since it ended or was cut off", style="red"))
+        return Group(_line(f"{silence.what} at {silence.where} since it ended or was cut off", style="red"))
 
 
-def _picture(status: SidecarStatus, width: int) -> Group:
-    """Draw one status; names are text, never markup."""
+def _line(text: str, *, style: str = "") -> Text:
+    """Make a line that goes on in the next where the screen ends: a live one cuts off what goes beyond it."""
+    return Text(text, style=style, no_wrap=False, overflow="fold")
+
+
+def _picture(status: SidecarStatus, width: int, height: int = 0) -> Group:
+    """Draw one status; names are text, never markup. `height`: of the screen; 0: it goes on below."""
     views = sorted(status["views"], key=lambda view: (WORST_FIRST.index(view["state"]), -view["lag_ms"]))
     role = "leads" if status["leader"] else "stands by"
-    head = Text(
+    head = _line(
         f"{status['pipeline']}: {role} · epoch {status['committed_epoch']:,} · "
         f"{status['queued_change_count']:,} changes wait"
     )
@@ -88,11 +93,19 @@ def _picture(status: SidecarStatus, width: int) -> Group:
         head.append(f" · base time-line {status['timeline']}")
     if status["building"]:
         head.append(f"\na build goes on: {status['building']}")
-    problems = [Text(f"problem: {problem}", style="red") for problem in status["problems"]]
-    rest = len(views) - SHOWN_MAX
-    more = [Text(f"and {rest:,} more, no worse: cvs status --json")] if rest > 0 else []
-    shown = _cells(views[:SHOWN_MAX], clock=bool(status["watermark"]))
-    return Group(*problems, head, Text(""), _table(shown, width), *more)
+    above = [*(_line(f"problem: {problem}", style="red") for problem in status["problems"]), head, Text("")]
+    most = SHOWN_MAX
+    if height:
+        room = (
+            height - sum(len(line.wrap(console(), width)) for line in above) - 1
+        )  # for the names of the columns
+        most = min(
+            most, room if len(views) <= room else max(1, room - 1)
+        )  # for how many there is no room for
+    rest = len(views) - most
+    more = [_line(f"and {rest:,} more, no worse: cvs status --json")] if rest > 0 else []
+    shown = _cells(views[:most], clock=bool(status["watermark"]))
+    return Group(*above, _table(shown, width), *more)
 
 
 def _cells(views: list[dict[str, Any]], *, clock: bool) -> dict[str, list[Text]]:

@@ -33,7 +33,7 @@ from cvs.sidecar.scanning import TableScan, canonical_form, pages
 from cvs.sidecar.settings import Settings
 from cvs.sidecar.soundness import Soundness, soundness, statements_in
 from cvs.sidecar.verification import Records, Report, Shown, caught_up, verify
-from cvs.store.outcomes import UNANSWERED
+from cvs.store.outcomes import UNANSWERED, words
 from cvs.store.schema import base_tables
 from cvs.store.session import CassandraSession, ClusterAddress
 from cvs.store.undecoded import TolerantHandler
@@ -354,7 +354,7 @@ def unanswered(silence: BaseException) -> StoreError:
     if isinstance(silence, UnresolvableContactPoints):
         return StoreError("no contact point has an address", next_step="check contact_points of [cluster]")
     return StoreError(
-        f"the cluster did not answer: {type(silence).__name__}: {silence}",
+        f"the cluster did not answer: {words(silence)}",
         next_step="see that a quorum of its nodes is up, then start it again",
     )
 

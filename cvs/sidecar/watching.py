@@ -58,14 +58,14 @@ class BoardWatcher:
     _steps: int = 0
     _before: dict[str, float] = field(default_factory=dict)
     _control: Control | None = None
-    _theirs: Control | None = None  # the last that was seen of another's
+    _seen: Control | None = None  # the last that was committed, by whichever process
     _grown: dict[str, int] = field(default_factory=dict)
     _whole: dict[str, int] = field(default_factory=dict)
 
     def stands_by(self, control: Control | None) -> None:
         """Show what another process commits; None: nothing was committed ever, or the cluster does not say."""
-        silent = control is None and self._theirs is not None
-        control = self._theirs = control or self._theirs
+        silent = control is None and self._seen is not None
+        control = self._seen = control or self._seen
         pin = control.pin if control else Pin(epoch=0)
         watermark = control.committed_watermark / 1e6 if control else 0.0
         lag_ms = max(0.0, self.clock() - watermark) * 1000 if watermark else 0.0
@@ -113,7 +113,7 @@ class BoardWatcher:
 
     def committed(self, control: Control) -> None:
         """Put the epoch and the views, as it left them, on the board."""
-        self._runs = False
+        self._runs, self._seen = False, control
         pin = (self._control or control).pin
         now = self.clock()
         lag_ms = max(0.0, (now - pin.watermark / 1e6) * 1000) if pin.watermark else 0.0

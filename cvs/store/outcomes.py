@@ -132,6 +132,14 @@ ERRORS: tuple[Rule, ...] = (
 )
 
 
+def words(failure: BaseException) -> str:
+    """Say what a request ended in; of one that no node took the driver says it as a tuple."""
+    if not isinstance(failure, cluster.NoHostAvailable):
+        return f"{type(failure).__name__}: {failure}"
+    causes = failure.errors if isinstance(failure.errors, dict) else {}
+    return "; ".join(["no node takes a request", *(f"{host}: {cause}" for host, cause in causes.items())])
+
+
 def outcome_of_error(error: BaseException) -> Outcome:
     """Return what is known after the driver raised `error` for a test-and-set."""
     rule = next((rule for rule in ERRORS if rule.fits(error)), UNKNOWN_TO_US)

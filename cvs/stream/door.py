@@ -27,7 +27,7 @@ from cvs.programs.stage_bucket import SENTINEL, BucketRead, ReadBucket, SetBucke
 from cvs.programs.stage_codec import Values, beyond
 from cvs.programs.stage_delta import DropBucket, PutImages, ReadImages
 from cvs.programs.stage_publish import PutRows
-from cvs.store.outcomes import outcome_of_error
+from cvs.store.outcomes import outcome_of_error, words
 from cvs.store.sending import answers_of
 from cvs.store.session import CassandraSession
 from cvs.store.slices import given_up, halves
@@ -310,7 +310,8 @@ class CassandraDoor:
             for index, answer in zip(again, self._all([sent[index] for index in again]), strict=True):
                 answers[index] = answer
         raise StoreError(
-            f"the cluster does not answer: {failure}", next_step="see that a quorum of its nodes is up"
+            f"the cluster does not answer: {words(failure)}",
+            next_step="see that a quorum of its nodes is up",
         )
 
 

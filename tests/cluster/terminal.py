@@ -9,10 +9,12 @@ import time
 from pathlib import Path
 
 
-def watched(folder: Path, *arguments: str, until: bytes, seconds: float) -> bytes:
+def watched(
+    folder: Path, *arguments: str, until: bytes, seconds: float, columns: int = 120, lines: int = 40
+) -> bytes:
     """Run a command of cvs on a terminal until it shows something, or ends; return all it showed, and end it."""
     mine, its = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"}
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(lines)}
     try:
         with subprocess.Popen(
             [sys.executable, "-m", "cvs", *arguments],

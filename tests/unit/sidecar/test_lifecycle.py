@@ -23,9 +23,20 @@ from cvs.sidecar.lifecycle import (
     wait_applied,
     watch,
 )
+from cvs.sidecar.logs import logger
 from cvs.sidecar.settings import FeedSettings, Settings
 from cvs.sidecar.status import StatusBoard
 from cvs.sidecar.watching import BoardWatcher
+
+
+def test_logs_have_no_colours_where_none_are_wanted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every other command honoured NO_COLOR."""
+    for wanted, coloured in (("", True), ("1", False)):
+        monkeypatch.setenv("NO_COLOR", wanted)
+        logger(json=False).info("ready")
+        assert ("\x1b[" in capsys.readouterr().err) == coloured
 
 
 def test_it_waits_for_its_first_views_and_says_so_once() -> None:

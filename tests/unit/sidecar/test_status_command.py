@@ -92,6 +92,21 @@ def test_a_watch_outlives_the_sidecar(tmp_path: Path) -> None:
     assert (b"changes wait" in said, b"no sidecar answers" in said) == (True, True)
 
 
+def test_a_watch_shows_all_of_a_problem_and_counts_what_has_no_room(tmp_path: Path) -> None:
+    """What goes beyond a live screen is cut off: half of a problem was, and views below it without a word."""
+    board = StatusBoard("shop", started_at=0.0)
+    many = tuple(ViewStatus(name=f"v{n}", state="live", declared_level="strong") for n in range(9))
+    board.committed(EPOCH, many, queued_change_count=0)
+    board.change(problems=("somebody has pulled the plug out of the wall again",))
+    server = StatusServer(board, host="127.0.0.1", port=0)
+    narrow = ("status", "--watch", "--settings", settings_for(tmp_path, server.port))
+    try:
+        said = watched(tmp_path, *narrow, until=b"no worse", seconds=30, columns=30, lines=12)
+    finally:
+        server.stop()
+    assert (b"wall again" in said, b"and 4 more" in said, said.count(b"live")) == (True, True, 5)
+
+
 def test_status_asks_without_what_needs_a_second_to_load() -> None:
     """It answers within a second, so neither the driver nor the planner may be imported for it."""
     heavy = "{'cassandra', 'sqlglot', 'pyspark', 'numpy'}"

@@ -156,3 +156,16 @@ def test_a_standby_keeps_what_it_knew_while_the_cluster_is_silent() -> None:
     assert status.problems[0].startswith("the cluster does not say")
     watcher.stands_by(control(8, 8))
     assert (board.status.committed_epoch, board.status.problems) == (8, ())
+
+
+def test_who_led_keeps_what_it_knew_while_the_cluster_is_silent() -> None:
+    """A lead ends where the cluster goes away: the status fell back to epoch 0, and views that are built."""
+    board = StatusBoard("cvs", started_at=0.0)
+    watcher = BoardWatcher(board=board, views=[WatchedView(name="v", level="strong")], clock=lambda: 100.0)
+    pin = Pin(epoch=8, until={"n1": 12}, watermark=99_500_000, watermark_before=99_000_000)
+    watcher.running(Control(signature=Signature(incarnation=1, version=7), pin=pin))
+    watcher.committed(Control(signature=Signature(incarnation=1, version=8), pin=pin))
+    watcher.stands_by(None)
+    status = board.status
+    assert (status.committed_epoch, status.views[0].state) == (8, "live")
+    assert status.problems[0].startswith("the cluster does not say")

@@ -22,7 +22,7 @@ from cassandra.connection import ConnectionShutdown
 from cassandra.pool import NoConnectionsAvailable
 
 from cvs.model.outcome import OutcomeKind
-from cvs.store.outcomes import ERRORS, UNANSWERED, CasWriteUnknown, outcome_of_error
+from cvs.store.outcomes import ERRORS, UNANSWERED, CasWriteUnknown, outcome_of_error, words
 
 MODULES: tuple[ModuleType, ...] = (cassandra, cluster, connection, pool, protocol)
 
@@ -79,6 +79,14 @@ def test_each_kind_of_error_means_what_the_table_says(error: BaseException, kind
     """The cases that matter, by name, with a reason each."""
     outcome = outcome_of_error(error)
     assert (outcome.kind, bool(outcome.reason)) == (kind, True)
+
+
+def test_what_no_node_took_is_told_in_words() -> None:
+    """The driver's own text of it is a tuple, which `cvs run` ended with."""
+    refused = NoHostAvailable("none", {"10.0.0.1:9042": ConnectionShutdown("gone")})
+    assert words(refused) == "no node takes a request; 10.0.0.1:9042: gone"
+    assert words(NoHostAvailable("none", {})) == "no node takes a request"
+    assert words(ConnectionShutdown("gone")) == "ConnectionShutdown: gone"
 
 
 def test_the_driver_reads_the_answer_of_a_node_that_does_not_know() -> None:
