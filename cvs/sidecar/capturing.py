@@ -6,7 +6,7 @@ a feed into which nobody captures: `feed_problems` says it.
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from cvs.capture.runner import Capture, Status
 from cvs.errors import CvsError, MissingEnvironmentError, StoreError
 from cvs.sidecar.settings import Settings
 from cvs.sidecar.views import cluster_address
-from cvs.stream.build import PREFIX
+from cvs.stream.build import ALWAYS, PREFIX
 
 AUTO = "auto"
 WAIT_SECONDS = 0.5
@@ -151,8 +151,10 @@ def folder_beside(settings: Settings) -> Path | None:
     return folder if alone and folder.is_dir() and os.access(folder, os.R_OK | os.W_OK | os.X_OK) else None
 
 
-def feed_problems(heads: Mapping[str, Head], *, building: bool, nodes: int, now: float) -> tuple[str, ...]:
-    """Say which nodes nobody captures, as far as the streams of a feed show it."""
+def feed_problems(
+    heads: Mapping[str, Head], *, building: bool, nodes: Mapping[str, str], now: float
+) -> tuple[str, ...]:
+    """Say which nodes nobody captures, as far as the streams of a feed show it; `nodes`: their addresses by host id."""
     streams = {name: head for name, head in heads.items() if not name.startswith(PREFIX)}
     if not streams:
         return ("nothing is captured: the feed has no stream; start `cvs capture` beside each node",)
@@ -163,15 +165,25 @@ def feed_problems(heads: Mapping[str, Head], *, building: bool, nodes: int, now:
             found.append(
                 f"a build waits for a message or heartbeat in each partition: {', '.join(silent)} had none yet"
             )
-    elif building and len(streams) < nodes:
-        found.append(
-            f"{len(streams)} of {nodes} nodes are captured, and a build waits for all: `cvs capture` beside the others"
+    else:
+        found += _alone(
+            nodes, {name for name, head in streams.items() if head.clock < ALWAYS}, building=building
         )
     for name, head in sorted(streams.items()):
         if head.clock and (still := now - head.clock / 1e6) > STILL_SECONDS:
             who = "does its `cvs capture` run?" if of_node(name) else "are there heartbeats?"
             found.append(f"stream {name} stands still since {still:.0f} s: {who}")
     return tuple(found)
+
+
+def _alone(nodes: Mapping[str, str], streams: set[str], *, building: bool) -> Iterator[str]:
+    """Say which nodes have no stream: what they alone take no view ever shows. Streams may have names of their own."""
+    alone, named = sorted(nodes[it] for it in nodes.keys() - streams), streams - nodes.keys()
+    if len(alone) > len(named):
+        waits = ", and a build waits for all" if building else ""
+        where = "the others" if named else ", ".join(alone)
+        captured = len(nodes) - len(alone) + len(named)
+        yield f"{captured} of {len(nodes)} nodes are captured{waits}: `cvs capture` beside {where}"
 
 
 def _connection(settings: Settings) -> NodeConnection:

@@ -30,7 +30,7 @@ from cvs.sidecar.status import StatusBoard
 from cvs.sidecar.views import Views, cluster_address
 from cvs.sidecar.watching import BoardWatcher, PipelineWatcher, WatchedView
 from cvs.store.outcomes import UNANSWERED
-from cvs.store.session import CassandraSession
+from cvs.store.session import CassandraSession, nodes_in
 from cvs.stream.pipeline import Pipeline
 from cvs.stream.runner import Life, RunSettings, run
 
@@ -300,11 +300,13 @@ def uncaptured(views: Views, bases: Iterable[str]) -> tuple[str, ...]:
 
 def _feed_problems(pipeline: Pipeline) -> tuple[str, ...]:
     """Say what was wrong when the feed was last looked at: in a long epoch that is a while ago."""
-    nodes = len(pipeline.session.driver.cluster.metadata.all_hosts())
+    session = pipeline.session
+    nodes = nodes_in(session.driver, session.address.local_datacenter)
     building = pipeline.build is not None and not pipeline.build.done
     if pipeline.seen is None:
         return ()
-    return feed_problems(pipeline.seen, building=building, nodes=nodes, now=pipeline.seen_at)
+    known = {str(node.host_id): node.address for node in nodes}
+    return feed_problems(pipeline.seen, building=building, nodes=known, now=pipeline.seen_at)
 
 
 def _start_server(settings: Settings, board: StatusBoard) -> StatusServer | None:

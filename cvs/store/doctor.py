@@ -1,5 +1,6 @@
 """What the store needs of a cluster: reachable, one version, Paxos, clocks, replication, permissions."""
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -11,7 +12,7 @@ from cassandra import DriverException, Unauthorized
 
 from cvs.store.examination import Check, Examined, Finding, Grade
 from cvs.store.outcomes import UNANSWERED
-from cvs.store.session import CassandraSession
+from cvs.store.session import CassandraSession, ClusterAddress, nodes_in
 
 CLOCK_APART_MS = 250.0  # because epoch clocks are compared over nodes: more makes every wait longer
 SUPPORTED = ((4, 1), (5, 0))
@@ -54,9 +55,7 @@ def reachable(examined: Examined) -> Iterator[Finding]:
 def nodes(examined: Examined) -> Iterator[Finding]:
     """Say which nodes do not answer: nothing below was asked of them."""
     for session in _session(examined):
-        local = examined.address.local_datacenter
-        known = session.driver.cluster.metadata.all_hosts()
-        here = [host for host in known if not local or host.datacenter == local]
+        here = nodes_in(session.driver, examined.address.local_datacenter)
         answering = hosts(session)
         silent = sorted(str(host.address) for host in here if host not in answering)
         if silent:
@@ -67,7 +66,7 @@ def nodes(examined: Examined) -> Iterator[Finding]:
                 mend="bring them back, or take them out of the cluster: what follows was asked of the others only",
             )
         else:
-            elsewhere = len(known) - len(here)
+            elsewhere = len(nodes_in(session.driver, "")) - len(here)
             more = f"; {elsewhere} in other datacentres are not asked" if elsewhere else ""
             yield Finding(about="nodes", grade=Grade.GOOD, found=f"{len(here)} of {len(here)} answer{more}")
 
@@ -191,7 +190,7 @@ def replication(examined: Examined) -> Iterator[Finding]:
             keyspace = metadata.keyspaces.get(name)
             strategy = keyspace.replication_strategy if keyspace else None
             yield _replication_finding(name, strategy, count)
-        yield _serial_finding(examined.address.serial_consistency, datacenters)
+        yield _serial_finding(examined.address, datacenters)
 
 
 def _replication_finding(name: str, strategy: Any, nodes: int) -> Finding:
@@ -203,8 +202,7 @@ def _replication_finding(name: str, strategy: Any, nodes: int) -> Finding:
             found="not there yet",
             mend="`cvs apply` makes it if a view is to stand there",
         )
-    options = strategy.export_for_schema()
-    factors = [int(word) for word in options.replace("'", " ").replace(",", " ").split() if word.isdigit()]
+    factors = [int(it) for it in re.findall(r": '?(\d+)", strategy.export_for_schema())]
     copies = sum(factors)
     if copies > nodes:
         return Finding(
@@ -223,15 +221,19 @@ def _replication_finding(name: str, strategy: Any, nodes: int) -> Finding:
     return Finding(about=about, grade=Grade.GOOD, found=f"{copies} copies on {nodes} node(s)")
 
 
-def _serial_finding(serial: str, datacenters: set[str]) -> Finding:
-    if serial == "LOCAL_SERIAL" and len(datacenters) > 1:
+def _serial_finding(address: ClusterAddress, datacenters: set[str]) -> Finding:
+    serial, local = address.serial_consistency, address.local_datacenter
+    if serial == "LOCAL_SERIAL" and len(datacenters) > 1 and not local:
         return Finding(
             about="serial",
             grade=Grade.ADVICE,
             found=f"LOCAL_SERIAL over {len(datacenters)} datacentres: two of them would not see each other's rounds",
-            mend='run cvs in one datacentre only, or set serial_consistency = "SERIAL"',
+            mend='name the one where cvs runs as local_datacenter, or set serial_consistency = "SERIAL"',
         )
-    return Finding(about="serial", grade=Grade.GOOD, found=f"{serial} with {len(datacenters)} datacentre(s)")
+    here = f", here in {local}" if local else ""
+    return Finding(
+        about="serial", grade=Grade.GOOD, found=f"{serial} with {len(datacenters)} datacentre(s){here}"
+    )
 
 
 def permissions(examined: Examined) -> Iterator[Finding]:

@@ -27,6 +27,7 @@ from cassandra.policies import (
     RoundRobinPolicy,
     TokenAwarePolicy,
 )
+from cassandra.pool import Host
 from cassandra.protocol import ServerError
 from cassandra.query import PreparedStatement, tuple_factory
 
@@ -258,6 +259,11 @@ def _open(address: ClusterAddress) -> Session:
             where=f"{', '.join(address.contact_points)}, port {address.port}",
             next_step=next_step,
         ) from None  # because the driver's message may repeat what was sent
+
+
+def nodes_in(driver: Session, datacentre: str) -> list[Host]:
+    """Return the nodes of a datacentre, those that are down too; all of them where none is named."""
+    return [it for it in driver.cluster.metadata.all_hosts() if not datacentre or it.datacenter == datacentre]
 
 
 def elsewhere(local: str, found: set[str]) -> tuple[str, str] | None:

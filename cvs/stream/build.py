@@ -23,7 +23,7 @@ from cvs.programs.epoch_run import RowInDoubt
 from cvs.programs.stage_codec import unpack
 from cvs.store.outcomes import UNANSWERED
 from cvs.store.sending import ROWS_FIRST, answers_of, next_page
-from cvs.store.session import CassandraSession
+from cvs.store.session import CassandraSession, nodes_in
 from cvs.stream.scanned import Selection
 
 PREFIX = "build-"
@@ -130,7 +130,8 @@ class Build:
         others fill the feed, each of its partitions.
         """
         nodes = {stream: head.clock for stream, head in heads.items() if head.clock < ALWAYS}
-        wanted = len(self._hosts.driver.cluster.metadata.all_hosts()) if any(map(of_node, nodes)) else 1
+        here = nodes_in(self._hosts.driver, self._hosts.address.local_datacenter)
+        wanted = len(here) if any(map(of_node, nodes)) else 1
         if len(nodes) < wanted:
             return False
         for stream, clock in nodes.items():

@@ -10,12 +10,14 @@ from cvs.cli import run
 from cvs.errors import SpecificationError
 from cvs.sidecar.capturing import Capturing, feed_problems
 from cvs.sidecar.settings import settings_from
+from cvs.stream.build import ALWAYS
 
 NOW = 1_000.0
 
 
 def problems(heads: dict[str, Head], *, building: bool = False, nodes: int = 1) -> str:
-    return "; ".join(feed_problems(heads, building=building, nodes=nodes, now=NOW))
+    known = {f"n{number}": f"10.0.0.{number}" for number in range(1, nodes + 1)}
+    return "; ".join(feed_problems(heads, building=building, nodes=known, now=NOW))
 
 
 def head(seconds_ago: float) -> Head:
@@ -28,12 +30,23 @@ def test_a_feed_that_nobody_writes_is_a_problem_although_nothing_fails() -> None
 
 
 def test_a_build_waits_for_every_node() -> None:
-    assert "1 of 3 nodes" in problems({"n1": head(0)}, building=True, nodes=3)
-    assert not problems({"n1": head(0)}, nodes=3), "an outbox has one stream whatever the cluster"
+    assert "1 of 3 nodes are captured, and a build waits" in problems({"n1": head(0)}, building=True, nodes=3)
+
+
+def test_a_node_that_nobody_captures_is_named() -> None:
+    """One was added to the cluster: views were live and lacked what it alone had taken, without a word."""
+    two = {"n1": head(0), "n2": head(0), "repair-cvs": Head(position=3, clock=ALWAYS)}
+    assert not problems(two, nodes=2)
+    assert problems(two, nodes=3) == "2 of 3 nodes are captured: `cvs capture` beside 10.0.0.3"
+    ended = two | {"n2": Head(position=3, clock=ENDED)}
+    assert problems(ended, nodes=2) == "1 of 2 nodes are captured: `cvs capture` beside 10.0.0.2"
+    named = {"n1": head(0), "mine": head(0)}
+    assert not problems(named, nodes=2)
+    assert problems(named, nodes=3) == "2 of 3 nodes are captured: `cvs capture` beside the others"
 
 
 def test_a_stream_that_stands_still_is_named_with_its_age() -> None:
-    assert "n2 stands still since 75 s" in problems({"n1": head(1), "n2": head(75)})
+    assert "n2 stands still since 75 s" in problems({"n1": head(1), "n2": head(75)}, nodes=2)
     assert not problems({"n1": head(59), "gone": Head(position=3, clock=ENDED)}), (
         "a node that left is no problem"
     )

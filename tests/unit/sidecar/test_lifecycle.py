@@ -111,6 +111,14 @@ def test_a_cluster_that_is_away_is_no_mistake_of_ours(
     assert said in capsys.readouterr().err
 
 
+def of_one_node(name: str) -> Any:
+    node = SimpleNamespace(host_id=name, address="127.0.0.1", datacenter="")
+    cluster = SimpleNamespace(metadata=SimpleNamespace(all_hosts=lambda: [node]))
+    return SimpleNamespace(
+        driver=SimpleNamespace(cluster=cluster), address=SimpleNamespace(local_datacenter="")
+    )
+
+
 def test_an_incarnation_that_gave_way_says_nothing_of_the_feed() -> None:
     """It no longer looks at it: what it saw last grows old, and would be said to stand still."""
     watcher = BoardWatcher(board=StatusBoard("cvs", started_at=0.0), views=[])
@@ -119,11 +127,7 @@ def test_an_incarnation_that_gave_way_says_nothing_of_the_feed() -> None:
     for incarnation, clock in ((2, now), (1, long_ago)):
         pipeline: Any = SimpleNamespace(
             recipe=SimpleNamespace(names=SimpleNamespace(incarnation=incarnation)),
-            session=SimpleNamespace(
-                driver=SimpleNamespace(
-                    cluster=SimpleNamespace(metadata=SimpleNamespace(all_hosts=lambda: [1]))
-                )
-            ),
+            session=of_one_node("3f2a"),
             build=None,
             seen={"3f2a": Head(position=1, clock=clock, source=Source())},
             seen_at=time.time(),
@@ -212,9 +216,8 @@ def test_a_base_table_that_is_captured_no_more_is_a_problem() -> None:
 @pytest.mark.parametrize(("looked", "problems"), [(1_000.0, 0), (1_100.0, 1)])
 def test_a_long_epoch_makes_no_capture_a_silent_one(looked: float, problems: int) -> None:
     """Heads are looked at between epochs: how old they were then counts, not how long ago that was."""
-    cluster = SimpleNamespace(metadata=SimpleNamespace(all_hosts=lambda: [1]))
     pipeline: Any = SimpleNamespace(
-        session=SimpleNamespace(driver=SimpleNamespace(cluster=cluster)),
+        session=of_one_node("node-1"),
         build=None,
         seen={"node-1": Head(5, 999_000_000, Source(0, 0))},
         seen_at=looked,

@@ -5,6 +5,7 @@ import pytest
 from cvs.store.doctor import _replication_finding, _serial_finding, _version_finding
 from cvs.store.examination import Grade
 from cvs.store.expectation import expectation, milliseconds
+from cvs.store.session import ClusterAddress
 
 STOCK = {
     "cdc_enabled": "false",
@@ -85,6 +86,20 @@ def test_replication_is_graded_against_the_nodes(words: str, nodes: int, grade: 
 
 
 def test_local_serial_over_two_datacentres_is_advised_against() -> None:
-    assert _serial_finding("LOCAL_SERIAL", {"a", "b"}).grade is Grade.ADVICE
-    assert _serial_finding("LOCAL_SERIAL", {"a"}).grade is Grade.GOOD
-    assert _serial_finding("SERIAL", {"a", "b"}).grade is Grade.GOOD
+    """Unless one of them is named: then nobody of ours asks the others."""
+
+    def grade(serial: str, *datacentres: str, local: str = "") -> Grade:
+        address = ClusterAddress(contact_points=("a",), serial_consistency=serial, local_datacenter=local)
+        return _serial_finding(address, {*datacentres}).grade
+
+    assert grade("LOCAL_SERIAL", "a", "b") is Grade.ADVICE
+    assert grade("LOCAL_SERIAL", "a", "b", local="a") is Grade.GOOD
+    assert grade("LOCAL_SERIAL", "a") is Grade.GOOD
+    assert grade("SERIAL", "a", "b") is Grade.GOOD
+
+
+def test_the_name_of_a_datacentre_is_no_number_of_copies() -> None:
+    """Snitches that look at addresses name them 31 and 32: one copy in each was told to be 65."""
+    strategy = Strategy("{'class': 'NetworkTopologyStrategy', '31': '3', '32': '3'}")
+    found = _replication_finding("cvs", strategy, 6)
+    assert (found.grade, found.found) == (Grade.GOOD, "6 copies on 6 node(s)")

@@ -111,7 +111,7 @@ class World:
             for bucket in range(2):
                 self.door.signatures[names.state(zone.name), bucket] = Signature(incarnation=incarnation)
         address = ClusterAddress(contact_points=("127.0.0.1",))
-        hosts = SimpleNamespace(all_hosts=lambda: [1], keyspaces={})
+        hosts = SimpleNamespace(all_hosts=lambda: [SimpleNamespace(datacenter="")], keyspaces={})
         session = SimpleNamespace(
             address=address, driver=SimpleNamespace(cluster=SimpleNamespace(metadata=hosts))
         )
