@@ -77,6 +77,11 @@ METRICS = (
         alarm="stands still: one node's capture is down; `cvs feed ls` names it",
     ),
     Metric(
+        name="cvs_problems",
+        meaning="problems of the pipeline that `cvs status` names: a node without capture, `cdc` that is off",
+        alarm="above 0 for 5 minutes: `cvs status` says which, and what to do",
+    ),
+    Metric(
         name="cvs_leader",
         meaning="1 in the process that drives the epochs, 0 in a standby",
         alarm="no process says 1 for 1 minute: none leads; read the logs",
@@ -122,5 +127,6 @@ def _samples(status: Status) -> dict[str, list[tuple[tuple[str, ...], float]]]:
         "cvs_epoch_duration_seconds": [((), newest.duration_ms / 1000)] if newest else [],
         "cvs_queued_changes": [((), float(status.queued_change_count))],
         "cvs_watermark_seconds": [((), status.watermark)],
+        "cvs_problems": [((), float(len(status.problems)))],
         "cvs_leader": [((), float(status.leader))],
     }

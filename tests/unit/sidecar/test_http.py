@@ -61,11 +61,13 @@ def test_the_status_is_one_json_value(board: StatusBoard, url: str) -> None:
 def test_every_metric_of_the_table_is_exposed(board: StatusBoard) -> None:
     """What the table documents is what a scraper gets, with the board's values."""
     board.committed(EPOCH, (LIVE,), queued_change_count=5)
+    board.change(problems=("2 of 3 nodes are captured",))
     text = exposition(board).decode()
     assert [m.name for m in METRICS if f"# HELP {m.name} " not in text] == []
     assert 'cvs_view_lag_seconds{view="by_region"} 0.4' in text
     assert 'cvs_view_state{state="live",view="by_region"} 1.0' in text
     assert "cvs_queued_changes 5.0" in text
+    assert "cvs_problems 1.0" in text
     assert 'cvs_view_untimely{view="by_region"} 3.0' in text
 
 
