@@ -28,6 +28,7 @@ def command(
     settings = read_settings(settings_file)
     with opened_views(settings) as views:
         requests = Requests(views.session, keyspace=settings.views.state_keyspace)
+        views.kept()  # because tables of a newer cvs are refused there
         name = views.named(view).name if view else ""
         if name:
             resume(views.catalog, requests, name, seconds=seconds)

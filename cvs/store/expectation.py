@@ -15,8 +15,8 @@ def expectation(nodes: Sequence[Settings]) -> list[str]:
 def _capture(nodes: Sequence[Settings]) -> str:
     if any(not _true(node.get("cdc_enabled")) for node in nodes):
         return (
-            "Capture: none from the commit log (CDC is off on some node); views can be built and verified by "
-            "scans, not kept fresh."
+            "Capture: none from the commit log (CDC is off on some node): `cvs apply` refuses, unless others fill "
+            "the feed."
         )
     if any(not _true(node.get("cdc_block_writes", "true")) for node in nodes):
         return (
@@ -34,7 +34,7 @@ def _freshness(nodes: Sequence[Settings]) -> str:
     if worst >= 1000:
         return (
             f"Freshness: a change is durable, hence captured, up to {words} after its write, plus the epoch; for "
-            "less set commitlog_sync: group with a window of 10-100 ms, or a shorter commitlog_sync_period."
+            "less set commitlog_sync: group with a window of 2 ms, or a shorter commitlog_sync_period."
         )
     return f"Freshness: a change is durable, hence captured, within about {words}, plus the epoch."
 

@@ -254,8 +254,9 @@ def test_older_bookkeeping_is_brought_up_to_date_and_newer_is_refused(
     assert life.tables == ("cvs_old.delta_shop_v_orders_1", "cvs_old.state_z1_1", "shop_views.by_region")
     assert "SELECT region, COUNT(*) AS orders" in life.views
     session.define("UPDATE cvs_old.catalog_version SET version = 99 WHERE id = 0")
-    refused = cvs(file, "dump")
-    assert (refused.returncode, "are of version 99" in refused.stderr) == (5, True)
+    for words in (["dump"], ["pause", "--all"], ["resume", "--all"]):
+        refused = cvs(file, *words)
+        assert (refused.returncode, "are of version 99" in refused.stderr) == (5, True), words
 
 
 def test_a_cluster_that_is_not_there_is_one_message(settings_file: Path, tmp_path: Path) -> None:
