@@ -4,6 +4,7 @@ import atexit
 import gc
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,14 @@ def pytest_unconfigure() -> None:
     """Let the interpreter end in silence where DuckDB is loaded: its binding lists, by the page, what is still held."""
     if "duckdb" in sys.modules:
         atexit.register(os.dup2, os.open(os.devnull, os.O_WRONLY), 2)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_temporary_files(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let what processes that are killed leave behind lie where pytest clears away."""
+    folder = str(tmp_path_factory.mktemp("left-behind"))
+    os.environ |= {"TMPDIR": folder, "SPARK_LOCAL_DIRS": folder}
+    tempfile.tempdir = None  # asked anew
 
 
 @pytest.fixture(scope="session")
