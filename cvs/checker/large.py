@@ -57,10 +57,11 @@ def judge_large(
     unsettled: set[str] | None = None,
     views: set[str] | None = None,
 ) -> Judgement | None:
-    """Judge a large run, or some of its `views`; None where the bulk path cannot take it. `events` reads again what is left.
+    """Judge a large run, or some of its `views`; None where the bulk path cannot take it.
 
-    Views of kinds that columns do not know are judged by what their records hold, if it is the `whole` run. Into
-    `unsettled` go the views of which the exact judge can say more, in a run of this size; without it that is None.
+    `events` reads again what is left. Views of kinds that columns do not know are judged by what their records hold,
+    if it is the `whole` run. Into `unsettled` go the views of which the exact judge can say more, in a run of this
+    size; without it that is None.
     """  # fmt: skip
     require_keys(columns.records, (view for start in columns.headers for view in start.views))
     epochs = columns.kinds.get("epoch_committed", 0)

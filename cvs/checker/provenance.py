@@ -3,8 +3,8 @@
 Every row that any base state of the run could have given is computed once, over all versions at the same time,
 and carries the base records on which it hangs: a row of an inner join hangs on both its sides (Green, Karvounarakis
 and Tannen's provenance); a row that a join pads with nulls, keeps or drops hangs on all partners it could have
-met; a group hangs on all rows that were ever in it, and what it folds of them is not known. What no row with a key hangs
-on cannot change what the view shows there, so the view record can be computed from the others alone.
+met; a group hangs on all rows that were ever in it, and what it folds of them is not known. What no row with a key
+hangs on cannot change what the view shows there, so the view record can be computed from the others alone.
 """
 
 from collections.abc import Hashable, Iterable, Mapping

@@ -14,7 +14,7 @@ from cvs.model.identity import key_identity, row_identity
 from cvs.model.views import Aggregate, Distinct, Join, Project, Relation, Scan, Select, SetOperation
 
 MOST = 3_000_000
-"""Pairs of rows that are looked at, at most: rows are cut down to what joins and keys read, most versions of a record are one."""
+"""Pairs of rows that are looked at, at most: cut down to what joins and keys read, most versions are one."""
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from cvs.cli.output import console
 from cvs.embedded.cluster import EmbeddedCluster
 from cvs.errors import ExitCode
 from cvs.history.codec import event_of
-from cvs.report.audit import judge_events
+from cvs.report.hand import judge_events
 from cvs.report.page import run_page
 from cvs.report.summary import summarize
 from cvs.store.session import ClusterAddress

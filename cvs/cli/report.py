@@ -8,7 +8,8 @@ from cvs.checker.classify import Judgement
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import json_option, print_json, talk
 from cvs.errors import ExitCode
-from cvs.report.audit import BUDGET, audit, no_collection
+from cvs.report.audit import audit, no_collection
+from cvs.report.hand import BUDGET
 from cvs.report.page import run_page
 from cvs.report.registers import Registers, registers_page
 from cvs.stream.recording import LAST, is_recording

@@ -25,7 +25,7 @@ from cvs.history import events as ev
 from cvs.history.checkpoint import rolled
 from cvs.history.columns import Gathered
 from cvs.model.definitions import definition_to_json, view_from_json
-from cvs.report.audit import events_in_bulk, judge_events
+from cvs.report.hand import events_in_bulk, judge_events
 from tests.agree.problems import Recorder
 from tests.agree.test_checker_bulk import damaged
 from tests.stories.views import VIEWS
@@ -321,7 +321,7 @@ def handed_over(events: list[Any]) -> list[Any]:
 
 def test_a_recording_is_judged_in_bulk_as_it_is_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the time-line that was absorbed, where that is the one that was written; else exactly."""
-    monkeypatch.setattr("cvs.report.audit.SMALL", 0)
+    monkeypatch.setattr("cvs.report.hand.SMALL", 0)
     chance = random.Random(3)
     taken = 0
     for number in range(40):

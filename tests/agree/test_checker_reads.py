@@ -12,7 +12,7 @@ from cvs.checker.verdict import Verdict
 from cvs.history import events as ev
 from cvs.model.definitions import definition_to_json
 from cvs.model.outcome import OutcomeKind
-from cvs.report.audit import judge_events
+from cvs.report.hand import judge_events
 from tests.stories.views import VIEWS
 
 LEVELS = {"weak": brute.weak, "strong-pairwise": brute.pairwise, "strong": brute.chain}

@@ -23,7 +23,7 @@ from cvs.checker.verdict import Finding
 from cvs.embedded.cluster import EmbeddedCluster
 from cvs.embedded.node import Node
 from cvs.history.codec import event_of
-from cvs.report.audit import judge_events
+from cvs.report.hand import judge_events
 from cvs.store.session import ClusterAddress
 from cvs.stream.build import PREFIX
 from cvs.stream.demo import VIEWS, Load, Readers, Stage, wait_for, write_history

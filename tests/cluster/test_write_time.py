@@ -28,7 +28,7 @@ from cvs.errors import StoreError
 from cvs.history import events as ev
 from cvs.programs.epoch_run import without_claim
 from cvs.programs.stage_bucket import drive
-from cvs.report.audit import judge_events
+from cvs.report.hand import judge_events
 from cvs.store.session import CassandraSession, ClusterAddress
 from cvs.stream.certificates import Assembler
 from cvs.stream.epochs import epochs

@@ -22,7 +22,7 @@ from cvs.history.merge import merged
 from cvs.history.parquet import batches_of, schema
 from cvs.history.validate import Checked
 from cvs.model.definitions import definition_to_json
-from cvs.report.audit import judge_events
+from cvs.report.hand import judge_events
 from cvs.report.summary import summarize
 from cvs.stream import audit as engine
 from cvs.stream.spark import spark_session

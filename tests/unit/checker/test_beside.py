@@ -14,8 +14,9 @@ from cvs.checker.verdict import Verdict
 from cvs.checker.wholes import WholeView
 from cvs.history import events as ev
 from cvs.model.definitions import definition_to_json
-from cvs.report.audit import audit_events, judge_events
+from cvs.report.audit import audit_events
 from cvs.report.explain import explain
+from cvs.report.hand import judge_events
 from tests.agree.problems import Recorder
 from tests.stories.views import VIEWS
 
@@ -118,6 +119,6 @@ def test_what_values_excuse_is_not_refuted_by_certificates(monkeypatch: pytest.M
     wrong = replace(exact.of("converged", "view")[0], verdict=Verdict.VIOLATED)
     weak = replace(wrong, property="weak")
     bulk = Judgement(run=exact.run, reference="writers", findings=[wrong, weak])
-    monkeypatch.setattr("cvs.report.audit._over_columns", lambda *_: (bulk, set()))
+    monkeypatch.setattr("cvs.report.hand._over_columns", lambda *_, **__: (bulk, set()))
     _, judgement = audit_events(events, files=[], reference="writers", budget=4_000)
     assert [f.verdict for f in judgement.of("weak", "view")] == [Verdict.UNDECIDED]

@@ -19,7 +19,8 @@ from cvs.history import events as ev
 from cvs.model.definitions import definition_to_json
 from cvs.model.expressions import Column
 from cvs.model.views import BaseTable, Join, Named, Project, ViewDefinition
-from cvs.report.audit import audit, audit_events, judge_events
+from cvs.report.audit import audit, audit_events
+from cvs.report.hand import judge_events
 from cvs.report.summary import summarize
 from cvs.report.text import screen
 from cvs.stream.recorded import Recorded
@@ -453,7 +454,7 @@ def test_an_expectation_of_what_is_not_recorded_is_told(tmp_path: Path, capsys: 
 
 def test_a_run_of_one_write_that_nobody_heard_of_again_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record that was there moved and moved back, and not one write that certainly took effect."""
-    monkeypatch.setattr("cvs.report.audit.SMALL", 0)
+    monkeypatch.setattr("cvs.report.hand.SMALL", 0)
     run = Recorder()
     run.named("run", definition_to_json(VIEWS["rows"]))
     row = {"k": "k0", "x": 0, "y": 0}
@@ -477,8 +478,9 @@ def test_a_large_run_of_which_one_view_is_asked_is_judged_as_the_whole_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In bulk, of that view alone; a name that nobody declared is refused all the same."""
-    monkeypatch.setattr("cvs.report.audit.SMALL", 0)
+    monkeypatch.setattr("cvs.report.hand.SMALL", 0)
     monkeypatch.setattr("cvs.report.audit.LARGE", 0)
+    monkeypatch.setattr("cvs.report.hand.LARGE", 0)
     run, other = Recorder(), definition_to_json(replace(VIEWS["rows"], name="w"))
     run.named("run", definition_to_json(VIEWS["rows"]))
     first, *started = run.events
@@ -497,7 +499,7 @@ def test_a_large_run_of_which_one_view_is_asked_is_judged_as_the_whole_is(
     events = [both, *started, *events, *others[2:], late]  # the first row is missing in w
     for view, verdict in (("v", Verdict.HOLDS), ("w", Verdict.VIOLATED)):
         with monkeypatch.context() as patched:
-            patched.delattr("cvs.report.audit.judge_events")
+            patched.delattr("cvs.report.hand.judge_events")
             _, judgement = audit_events(events, files=[], reference="writers", views=[view])
         assert {f.view for f in judgement.findings} == {view}
         assert {f.verdict for f in judgement.of("converged", "view")} == {verdict}
@@ -511,3 +513,31 @@ def test_how_many_stay_undecided_beside_what_is_violated_is_said() -> None:
     found["undecided"] += 7
     found["worst"]["reason"] = ""
     assert "(7 undecided)" in screen(document, paths="run.ndjson")
+
+
+def test_a_recording_with_a_key_that_is_too_long_is_judged_in_bulk_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One row whose key no table can hold sent recordings of any size to the exact judge."""
+    run = Recorder()
+    run.named("run", definition_to_json(VIEWS["rows"]))
+    for key in ("k0", "x" * 66_000, "k1"):
+        row = {"k": key, "x": 0, "y": 0}
+        run.base(key, row)
+        if key != "k1":
+            run.base(key, {**row, "y": 1})
+        if len(key) == 2:
+            shown = {**row, "y": int(key == "k0")}
+            lines = [(key, 0, 2 if key == "k0" else 1)]
+            run.write_record((key,), shown, lines, expected=None, new=(0, 1, 0, True))
+    events = run.rest()
+    _, exact = audit_events(events, files=[], reference="writers")
+    monkeypatch.setattr("cvs.report.hand.SMALL", 0)
+    monkeypatch.setattr("cvs.report.hand.LARGE", 0)
+    monkeypatch.delattr("cvs.report.hand.judge_events")
+    _, bulk = audit_events(events, files=[], reference="writers")
+    for level in ("converged", "weak", "strong", "complete"):
+        for granularity in ("record", "view"):
+            ours, theirs = ({f.verdict for f in it.of(level, granularity)} for it in (bulk, exact))
+            assert ours == theirs, (level, granularity)
+    assert {f.verdict for f in bulk.of("converged", "view")} == {Verdict.HOLDS}

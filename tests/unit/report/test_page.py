@@ -14,7 +14,8 @@ from cvs.checker.classify import Judgement
 from cvs.history import events as ev
 from cvs.model.definitions import definition_to_json
 from cvs.report import page as pages
-from cvs.report.audit import audit, audit_events, judge_events
+from cvs.report.audit import audit, audit_events
+from cvs.report.hand import judge_events
 from cvs.report.page import page_data, run_page
 from cvs.report.skeleton import embedded_json
 from cvs.report.summary import summarize
@@ -58,8 +59,9 @@ def test_a_large_run_is_drawn_with_the_verdict_of_the_audit(
 ) -> None:
     """Its picture was judged by the exact judge, for minutes, and said less; that of a large recording was empty."""
     monkeypatch.setattr("cvs.report.audit.LARGE", 50)
-    monkeypatch.setattr("cvs.report.audit.SMALL", 50)
-    monkeypatch.setattr("cvs.report.audit.judge_events", None)
+    monkeypatch.setattr("cvs.report.hand.LARGE", 50)
+    monkeypatch.setattr("cvs.report.hand.SMALL", 50)
+    monkeypatch.setattr("cvs.report.hand.judge_events", None)
     events = many(100)
     path = tmp_path / "run.ndjson"
     path.write_bytes(lines(events))
@@ -117,11 +119,11 @@ def test_a_run_of_middle_size_is_drawn_with_the_verdict_of_the_audit_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The exact judge does not end within hours on views of whole tables, which columns judge."""
-    monkeypatch.setattr("cvs.report.audit.SMALL", 50)
-    monkeypatch.setattr("cvs.report.audit.judge_events", None)
+    monkeypatch.setattr("cvs.report.hand.SMALL", 50)
+    monkeypatch.setattr("cvs.report.hand.judge_events", None)
     path = tmp_path / "run.ndjson"
     path.write_bytes(lines(many(100)))
-    monkeypatch.setattr("cvs.report.audit._undecided", lambda _: set())
+    monkeypatch.setattr("cvs.report.hand._undecided", lambda _: set())
     assert page_data(audit([path], picture=True)[1], audit([path])[0])["omitted"].startswith("All 100 ")
 
 

@@ -20,7 +20,7 @@ from cvs.model.views import (
 from cvs.programs.epoch import Control, Pin
 from cvs.programs.epoch_run import BaseMove, EpochResult
 from cvs.programs.stage_publish import Shown
-from cvs.report.audit import judge_events
+from cvs.report.hand import judge_events
 from cvs.stream.certificates import Assembler
 from cvs.stream.epochs import epochs
 from cvs.stream.recording import EpochLog, read_log

@@ -11,7 +11,8 @@ from cvs.checker.verdict import Verdict
 from cvs.errors import HistoryError
 from cvs.history import events as ev
 from cvs.programs.epoch import BUILDING, LIVE, PAUSED, PUBLISHING
-from cvs.report.audit import audit_events, events_in_bulk, judge_events
+from cvs.report.audit import audit_events
+from cvs.report.hand import events_in_bulk, judge_events
 from cvs.stream.epochs import Epoch, epochs
 from cvs.stream.recorded import Recorded, history_of, images_of
 from cvs.stream.shop import VIEWS
@@ -98,7 +99,7 @@ def test_views_that_hang_on_whole_tables_are_proved_strong_by_epochs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their certificates are few, and at each commit they show what its cut has; one that does not is not."""
-    monkeypatch.setattr("cvs.report.audit.SMALL", 0)
+    monkeypatch.setattr("cvs.report.hand.SMALL", 0)
     shop = MemoryShop(WIDE, tmp_path)
     shop.open()
     for number in range(36):
@@ -137,8 +138,8 @@ def test_only_views_that_columns_leave_undecided_are_judged_exactly(
         asked.append(set(views))
         return judge_events(events, views=views, **options)
 
-    monkeypatch.setattr("cvs.report.audit.SMALL", 0)
-    monkeypatch.setattr("cvs.report.audit.judge_events", spied)
+    monkeypatch.setattr("cvs.report.hand.SMALL", 0)
+    monkeypatch.setattr("cvs.report.hand.judge_events", spied)
     _, found = audit_events(events, files=[])
     assert len(asked) == 1
     assert set() < asked[0] < exact.run.views.keys()

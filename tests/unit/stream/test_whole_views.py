@@ -7,7 +7,7 @@ from typing import Any
 
 from cvs.checker.verdict import Verdict
 from cvs.programs.stage_bucket import ALL_RULES
-from cvs.report.audit import judge_events
+from cvs.report.hand import judge_events
 from cvs.stream.shop import VIEWS
 from tests.campaigns.views import MORE
 from tests.unit.stream.memory_shop import MemoryShop

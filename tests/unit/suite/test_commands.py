@@ -6,7 +6,7 @@ import pytest
 from cvs.cli import run
 from cvs.errors import ExitCode
 from cvs.model.levels import Level
-from cvs.report.audit import judge_events
+from cvs.report.hand import judge_events
 from cvs.report.summary import summarize
 from cvs.simulate.scheduler import Faults, simulated
 from cvs.suite.classes import view_class
