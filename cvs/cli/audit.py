@@ -1,5 +1,6 @@
 """`cvs audit`: which consistency a recorded run really had."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -98,24 +99,27 @@ def command(
         "budget": budget,
         "window": (start, end),
     }
-    if diff:
-        return _diff(runs, options, as_json=as_json)
     if engine not in ("local", "spark"):
         raise SpecificationError(f"no engine is called {engine!r}", next_step="local or spark")
     if engine == "spark" and ((start, end) != (None, None) or partial):
         raise SpecificationError(
             "the Spark engine judges whole runs of whole views", next_step="--engine local"
         )
-    if partial and is_recording(runs):
-        raise SpecificationError(
-            "a pipeline keeps every record of its views", next_step="leave --partial out"
-        )
-    if is_recording(runs):
-        document = _recording(runs, options, settings_file=settings_file, engine=engine, last=last)
-    elif engine == "spark":
-        document = _on_spark(runs, expected, reference=reference, budget=budget, master=master, views=views)
-    else:
-        document, _ = audit(runs, **options, partial=partial)
+
+    def judged(run: tuple[Path, ...]) -> Document:
+        if is_recording(run):
+            if partial:
+                raise SpecificationError(
+                    "a pipeline keeps every record of its views", next_step="leave --partial out"
+                )
+            return _recording(run, options, settings_file=settings_file, engine=engine, last=last)
+        if engine == "spark":
+            return _on_spark(run, expected, reference=reference, budget=budget, master=master, views=views)
+        return audit(run, **options, partial=partial)[0]
+
+    if diff:
+        return _diff(runs, judged, as_json=as_json)
+    document = judged(runs)
     code = ExitCode(document["exit_code"])
     if as_json:
         print_json("audit", document, exit_code=code)
@@ -188,10 +192,10 @@ def _on_spark(
     return summarize(judgement, files, expected)
 
 
-def _diff(runs: tuple[Path, ...], options: dict[str, Any], *, as_json: bool) -> int:
+def _diff(runs: tuple[Path, ...], judged: Callable[[tuple[Path, ...]], Document], *, as_json: bool) -> int:
     if len(runs) != 2:
         raise SpecificationError("--diff takes two runs", next_step="cvs audit --diff A B")
-    one, other = (audit([run], **options)[0] for run in runs)
+    one, other = (judged((run,)) for run in runs)
     lines = difference(one, other)
     code = ExitCode.VIOLATED if lines else ExitCode.MET
     if as_json:

@@ -89,7 +89,8 @@ def command(
         return
     written = f", written to {target}" if target is not None else ""
     console().print(f"{many(len(files), 'file')}, {many(len(events), 'event')}, all valid{written}")
-    console().print(f"next: cvs audit {target or runs[0]}")
+    told = " --reference absorbed" if target is not None and is_recording(runs) else ""
+    console().print(f"next: cvs audit {target or runs[0]}{told}")
 
 
 def _defined(history: validate.Checked, views_file: Path) -> validate.Checked:

@@ -134,7 +134,7 @@ class Loaded:
 
 def sources_of(paths: Iterable[Path]) -> list[Source]:
     """Read the files of one run: a file, or the files of its processes (a folder means all histories in it)."""
-    found = []
+    found, paths = [], list(paths)
     for file in (file for path in paths for file in _files(path)):
         raw, name, size = _read(file)
         described = {"file": str(file), "digest": name, "bytes": size}
@@ -142,7 +142,9 @@ def sources_of(paths: Iterable[Path]) -> list[Source]:
         found.append(Source(file=str(file), data=data, described=described, stays=len(raw) < size))
     if not found:
         raise HistoryError(
-            "no history file there", next_step="name files that end in .ndjson, .parquet, .edn, .log or .json"
+            "no history file there",
+            where=" ".join(map(str, paths)),
+            next_step="name files that end in .ndjson, .parquet, .edn, .log or .json",
         )
     return found
 

@@ -29,6 +29,7 @@ _bases = msgspec.msgpack.Decoder(list[tuple[str, int, bytes | None, bytes | None
 _shown = msgspec.msgpack.Decoder(list[tuple[str, bytes, bytes | None]]).decode
 FILE_BYTES = 16 << 20
 """How large a file gets before the next begins: the unit in which old records go."""
+FILES_LEAST = 4
 
 LAST = 1000
 """Base changes of a recording that are judged unless more are asked for: seconds, not hours."""
@@ -51,9 +52,11 @@ class EpochLog:
         """Open the first file of this process; `keep_bytes` bounds all files of the folder, 0 keeps everything.
 
         `state`: the one that the epochs are of, in the name of each file; "": that of whoever reads them.
+        Where little is kept files are small: of two as large as all that is kept, the end of one would be all there is.
         """
         folder.mkdir(parents=True, exist_ok=True)
         self._state = f"-{state}" if state else ""
+        file_bytes = min(file_bytes, keep_bytes // FILES_LEAST) if keep_bytes else file_bytes
         self._folder, self._keep_bytes, self._file_bytes, self._clock = folder, keep_bytes, file_bytes, clock
         self._file = self._open()
         self._written = 0

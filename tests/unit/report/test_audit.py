@@ -98,6 +98,29 @@ def test_diff_names_what_changed(bad_run: Path, good_run: Path, capsys: Output) 
     assert run(["audit", "--diff", str(good_run), str(good_run)]) == ExitCode.MET
 
 
+def test_the_verdict_of_a_recording_is_compared_too(
+    good_run: Path, tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said "no history file there" of the folder into which `cvs run` records."""
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    (folder / "epochs-1-1.log").write_bytes(b"")
+    judged: list[tuple[Path, ...]] = []
+
+    def recording(runs: tuple[Path, ...], *_: Any, **__: Any) -> Any:
+        judged.append(runs)
+        return audit([good_run])[0]
+
+    monkeypatch.setattr("cvs.cli.audit._recording", recording)
+    assert run(["audit", "--diff", str(folder), str(good_run)]) == ExitCode.MET
+    assert judged == [(folder,)]
+
+
+def test_a_folder_without_histories_is_named(tmp_path: Path, capsys: Output) -> None:
+    assert run(["audit", str(tmp_path)]) == ExitCode.BAD_INPUT
+    assert str(tmp_path) in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor().compress], ids=["gzip", "zstd"])
 def test_compressed_histories(pack: object, good_run: Path, tmp_path: Path) -> None:
     packed = tmp_path / "packed.ndjson.z"

@@ -35,6 +35,14 @@ def test_the_oldest_files_go_and_whole_epochs_stay(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 10_000
 
 
+def test_of_the_least_that_is_kept_most_is_there_when_a_file_ends(tmp_path: Path) -> None:
+    """With `keep_mb = 32` and files of 16 MiB nothing was left but the file that had just begun."""
+    for epochs in range(40, 60):
+        kept = recorded(tmp_path / str(epochs), epochs=epochs, keep_bytes=4_000)
+        assert len(kept) >= 3 * 4
+        assert sum(path.stat().st_size for path in (tmp_path / str(epochs)).iterdir()) < 4_000
+
+
 def test_without_a_bound_everything_is_kept(tmp_path: Path) -> None:
     """Files end and begin, none goes."""
     kept = recorded(tmp_path, epochs=100, keep_bytes=0)
