@@ -15,8 +15,13 @@ from cvs.checker.provenance import Near, Versioned
 from cvs.checker.reach import Reach
 from cvs.checker.replay import BaseRecord, Key
 from cvs.history import events as ev
+from cvs.model.definitions import view_from_json
+from cvs.model.expressions import Column
 from cvs.model.identity import key_identity
 from cvs.model.keys import KEY_BYTES_MAX, refusal, size
+from cvs.model.views import Aggregate, Join, Project, Relation, Scan, SetOperation
+
+Columns = set[tuple[str, str]]
 
 
 def too_long(key: Sequence[Any], partition: int = 0) -> bool:
@@ -32,22 +37,63 @@ def parts_of(events: Iterable[Any]) -> dict[str, int]:
 
 def has_unheld(events: Sequence[Any]) -> bool:
     """Say whether a view record is there, or a base row could give one, that no table can hold."""
-    parts = parts_of(events)
+    parts, columns = parts_of(events), _in_keys(events)
     for event in events:
-        if (
-            isinstance(event, ev.BaseUpdateCalled)
-            and event.row is not None
-            and too_long([*event.row.values()])
-        ):
+        if isinstance(event, ev.BaseUpdateCalled) and _may_not_fit(event.table, event.row, columns):
             return True
         if isinstance(event, ev.TestAndSetCalled) and too_long(event.view_key, parts.get(event.view, 0)):
             return True
         if isinstance(event, ev.Checkpoint) and (
-            any(row is not None and too_long([*row.values()]) for *_, row in event.base)
+            any(_may_not_fit(table, row, columns) for table, _, _, row in event.base)
             or any(too_long(key, parts.get(view, 0)) for view, key, *_ in event.views)
         ):
             return True
     return False
+
+
+def _may_not_fit(table: str, row: ev.Row | None, columns: Columns | None) -> bool:
+    if row is None:
+        return False
+    return too_long([v for name, v in row.items() if columns is None or (table, name) in columns])
+
+
+def _in_keys(events: Iterable[Any]) -> Columns | None:
+    """Name the base columns that stand in keys of views; None: any may, because some key is computed."""
+    found: Columns = set()
+    for view in (it for event in events if isinstance(event, ev.RunStarted) for it in event.views):
+        if "relation" not in view:
+            continue
+        definition = view_from_json(view)
+        for name in definition.key:
+            columns = _behind(definition.relation, name)
+            if not columns:
+                return None
+            found |= columns
+    return found
+
+
+def _behind(relation: Relation, name: str) -> Columns | None:
+    """Name the base columns that a column only shows; none: it is not there, None: it is computed."""
+    match relation:
+        case Scan():
+            alias = relation.alias + "."
+            return {(relation.table, name.removeprefix(alias))} if name.startswith(alias) else set()
+        case Project() | Aggregate():
+            shown = relation.columns if isinstance(relation, Project) else relation.group
+            expressions = [it.expression for it in shown if it.name == name]
+            if isinstance(relation, Aggregate) and any(it.name == name for it in relation.aggregates):
+                return None
+            if not expressions:
+                return set()
+            (expression,) = expressions
+            return _behind(relation.source, expression.name) if isinstance(expression, Column) else None
+        case Join():
+            sides = _behind(relation.left, name), _behind(relation.right, name)
+            return None if None in sides else {column for side in sides for column in side or ()}
+        case SetOperation():
+            return None
+        case _:
+            return _behind(relation.source, name)
 
 
 def without_them(events: Sequence[Any]) -> list[Any]:
