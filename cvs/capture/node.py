@@ -46,10 +46,12 @@ class NodeSettings:
             found.append(("the commit log is compressed", "remove commitlog_compression, restart the node"))
         if self.encrypted:
             found.append(("the commit log is encrypted", "disable transparent data encryption for it"))
-        if self.access_mode == "direct":
-            found.append(
-                ("commitlog_disk_access_mode is direct", "set it to mmap or standard, restart the node")
-            )
+        if self.access_mode in (
+            "direct",
+            "auto",
+        ):  # the node does not say what auto became: direct, where it can
+            what = f"commitlog_disk_access_mode is {self.access_mode}"
+            found.append((what, "set it to mmap or standard, restart the node"))
         return found
 
 

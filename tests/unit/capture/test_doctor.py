@@ -60,6 +60,7 @@ def test_nodes_set_up_for_capture_are_well(monkeypatch: pytest.MonkeyPatch, fold
         ("commit log", Grade.PROBLEM, {"commitlog_compression.class_name": "LZ4Compressor"}, "compressed"),
         ("commit log", Grade.PROBLEM, {"transparent_data_encryption_options.enabled": "true"}, "encrypted"),
         ("commit log", Grade.PROBLEM, {"commitlog_disk_access_mode": "direct"}, "direct"),
+        ("commit log", Grade.PROBLEM, {"commitlog_disk_access_mode": "auto"}, "is auto"),
         ("commit log sync", Grade.ADVICE, {"commitlog_sync": "periodic"}, "10000ms"),
         ("cdc_block_writes", Grade.ADVICE, {"cdc_block_writes": "false"}, "loses changes"),
         ("cdc_on_repair_enabled", Grade.PROBLEM, {"cdc_on_repair_enabled": "false"}, "never captured"),
