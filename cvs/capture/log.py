@@ -13,9 +13,9 @@ from cvs.capture.decode import Entry, TableDecoder, UndecodableError, vint
 from cvs.capture.schema import SYSTEM_KEYSPACES, SchemaBook
 from cvs.capture.segment import DamagedSegmentError, entries
 
-UNKNOWN_TABLE = "update of a table that no longer exists"
-NOT_CAPTURED = "update of a table without cdc"
-SYSTEM = "update of a system table"
+UNKNOWN_TABLE = "updates of tables that no longer exist"
+NOT_CAPTURED = "updates of tables without cdc"
+SYSTEM = "updates of system tables"
 
 FAULTS = (UndecodableError, IndexError, UnicodeDecodeError, KeyError)
 

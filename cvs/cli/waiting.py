@@ -53,4 +53,4 @@ def _progress(settings: Settings) -> tuple[float, str]:
         status = ask_sidecar(settings)
     except MissingEnvironmentError:
         return 0.0, NOBODY
-    return status["build_part"], status["building"] or "the sidecar begins"
+    return status["build_part"], status["building"] or "; ".join(status["problems"]) or "the sidecar begins"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cvs.cli import run
+from cvs.cli.waiting import _progress
 from cvs.errors import StoreError
 from cvs.sidecar.uninstalling import Removal
 
@@ -28,6 +29,16 @@ def test_a_capture_asks_its_node_at_the_port_of_the_settings(
     settings.write_text(f'[cluster]\nport = 9142\n[feed]\nname = "{tmp_path / "feed"}"\n')
     assert run(["capture", "--settings", str(settings), *told]) == 5
     assert asked == [("127.0.0.1", port)]
+
+
+def test_who_waits_for_views_is_told_what_is_in_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cvs apply --wait` said that the sidecar begins, for as long as nobody captured."""
+    said = {"build_part": 0.0, "building": "", "problems": ["nothing is captured"]}
+    monkeypatch.setattr("cvs.cli.waiting.ask_sidecar", lambda _: said)
+    nowhere: Any = None
+    assert _progress(nowhere) == (0.0, "nothing is captured")
+    said |= {"building": "5 % of the base tables read"}
+    assert _progress(nowhere)[1] == "5 % of the base tables read"
 
 
 def test_uninstall_tells_what_it_removes_only_where_it_may(
