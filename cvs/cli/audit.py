@@ -10,6 +10,7 @@ from cvs.checker.verdict import NOTHING
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json, talk
 from cvs.errors import ExitCode, HistoryError, SpecificationError
+from cvs.programs.epoch import place
 from cvs.report.audit import audit, require_levels
 from cvs.report.hand import BUDGET
 from cvs.report.load import ready_for_pieces
@@ -148,7 +149,8 @@ def _recording(
     earlier = f"; {many(found.left_out, 'recorded epoch')} before, not judged" if found.left_out else ""
     still = f"; paused or broken, not judged: {', '.join(found.unshown)}" if found.unshown else ""
     built = "; nothing moved since the views were built: that is judged" if found.built else ""
-    talk().print(f"epochs {found.first} to {found.last}{earlier}{built}{still}")
+    first = place(found.first).split(" of ")[0]
+    talk().print(f"epochs {first} to {place(found.last)}{earlier}{built}{still}")
     levels = {view: judgement.level("record", view) for view in judgement.run.views}
     decided = {view: it.proved for view, it in levels.items() if NOTHING not in (it.proved, it.not_refuted)}
     refuted = {view: NOTHING for view, it in levels.items() if it.not_refuted == NOTHING}

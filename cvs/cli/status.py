@@ -13,6 +13,7 @@ from cvs.cli.answers import SidecarStatus, ask_sidecar
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json
 from cvs.errors import ExitCode, MissingEnvironmentError
+from cvs.programs.epoch import place
 from cvs.sidecar.settings import Settings
 
 WORST_FIRST = ("broken", "degraded", "building", "paused", "live")
@@ -86,7 +87,7 @@ def _picture(status: SidecarStatus, width: int, height: int = 0) -> Group:
     views = sorted(status["views"], key=lambda view: (WORST_FIRST.index(view["state"]), -view["lag_ms"]))
     role = "leads" if status["leader"] else "stands by"
     head = _line(
-        f"{status['pipeline']}: {role} · epoch {status['committed_epoch']:,} · "
+        f"{status['pipeline']}: {role} · epoch {place(status['committed_epoch'])} · "
         f"{status['queued_change_count']:,} changes wait"
     )
     if status["timeline"]:

@@ -25,6 +25,8 @@ from cvs.programs.stage_bucket import BucketRead, ReadBucket, SetBucket, StateRo
 
 CONTROL_TABLE = "control"
 CONTROL_BUCKET = 0
+EPOCHS_A_LIFE = 10**10
+"""How many epochs an incarnation may have: so epochs increase over incarnations and none knows of another's."""
 PIN_ROW = b"pin"
 PINNED = 1
 IDLE = 0
@@ -37,6 +39,12 @@ SETTLED_SECONDS = 3 * 3600
 """So long after its commit nobody sends anything for an epoch: deadline, the commit's own, clocks that differ."""
 
 ATTEMPTS = 20
+
+
+def place(epoch: int) -> str:
+    """Say which epoch it is, to people: the 8th of the second incarnation is no 10,000,000,008."""
+    before, number = divmod(epoch, EPOCHS_A_LIFE)
+    return f"{number:,} of incarnation {before + 1}" if before else f"{number:,}"
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,13 +11,19 @@ from dataclasses import dataclass, replace
 from cvs.client.control import of_an_older_cvs
 from cvs.model.layout import TableLayout, create_statement, delta_table, published_table, quoted, state_table
 from cvs.model.stages import Plan
-from cvs.programs.epoch import BUILDING, CONTROL_BUCKET, CONTROL_TABLE, PIN_ROW, Pin, encode_pin
+from cvs.programs.epoch import (
+    BUILDING,
+    CONTROL_BUCKET,
+    CONTROL_TABLE,
+    EPOCHS_A_LIFE,
+    PIN_ROW,
+    Pin,
+    encode_pin,
+)
 from cvs.programs.stage_bucket import SENTINEL, StateRow, encode_state
 from cvs.store.sending import carry_out
 from cvs.store.session import CassandraSession
 
-EPOCHS_A_LIFE = 10**10
-"""How many epochs an incarnation may have: so epochs increase over incarnations and none knows of another's."""
 QUARANTINE_TABLE = "quarantine"
 OLDEST = 1
 """Write time of what exists before the first epoch."""

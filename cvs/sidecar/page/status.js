@@ -2,6 +2,7 @@
 // Text goes in by textContent only: nothing that a view or an error is called can become markup.
 const ORDER = ["", "converged", "weak", "strong", "complete"];
 const DRAWN_MAX = 200;
+const EPOCHS_A_LIFE = 1e10; // the same number as in cvs/programs/epoch.py: incarnations count anew
 const byId = (id) => document.getElementById(id);
 let status = null;
 let chosen = null;
@@ -79,7 +80,7 @@ function drawEpochs() {
   body.replaceChildren();
   for (const epoch of status.epochs.slice(-15).reverse()) {
     const row = body.insertRow();
-    cell(row, epoch.epoch, "number");
+    cell(row, (epoch.epoch % EPOCHS_A_LIFE).toLocaleString(), "number");
     cell(row, new Date(epoch.committed_at * 1000).toLocaleTimeString());
     cell(row, epoch.change_count.toLocaleString(), "number");
     cell(row, Math.round(epoch.duration_ms).toLocaleString(), "number");

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cvs.cli import run
+from cvs.programs.epoch import EPOCHS_A_LIFE, place
 from cvs.sidecar.http import StatusServer
 from cvs.sidecar.status import EpochStatus, Status, StatusBoard, ViewStatus
 from tests.cluster.terminal import watched
@@ -142,6 +143,11 @@ def test_names_stay_whole_on_narrow_screens(
     assert f"{name}  live" in text
     for word in ("declared", "quarantined", "why why"):
         assert (word in text) == (word in seen), word
+
+
+def test_an_epoch_is_counted_within_its_incarnation() -> None:
+    """After a rebuild the status was at epoch 10,000,000,008."""
+    assert [place(it) for it in (0, 1_234, EPOCHS_A_LIFE + 8)] == ["0", "1,234", "8 of incarnation 2"]
 
 
 def test_a_paused_view_has_no_lag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

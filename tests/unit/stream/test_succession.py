@@ -22,6 +22,7 @@ from cvs.programs.epoch import (
     BROKEN,
     BUILDING,
     CONTROL_TABLE,
+    EPOCHS_A_LIFE,
     PIN_ROW,
     Control,
     OtherCodeError,
@@ -42,7 +43,7 @@ from cvs.stream.phases import Wishes
 from cvs.stream.pipeline import Pipeline
 from cvs.stream.recipe import Recipe
 from cvs.stream.succession import Succession
-from cvs.stream.tables import EPOCHS_A_LIFE, Names
+from cvs.stream.tables import Names
 
 ORDERS = TableDefinition(
     id="1",
