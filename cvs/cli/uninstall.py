@@ -4,9 +4,11 @@ import sys
 
 import click
 
+from cvs.capture.opening import filled_by_others
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json
 from cvs.errors import ExitCode, SpecificationError
+from cvs.sidecar.settings import Settings
 from cvs.sidecar.uninstalling import Removal, carry_out_removal, removal, wait_stopped
 from cvs.sidecar.views import opened_views
 from cvs.store.session import CassandraSession
@@ -42,7 +44,7 @@ def command(settings_file: str | None, dry_run: bool, yes: bool, as_json: bool) 
             wait_stopped(views)  # one may have been started while it was asked
             forgotten = carry_out_removal(views, found)
     if agreed and not as_json:
-        console().print("removed")
+        console().print("removed" + _left(settings))
         for table, others in forgotten.items():
             console().print(
                 f"cdc of {table} is left to you: this role may not note it for {', '.join(others)}; switch it off "
@@ -52,6 +54,13 @@ def command(settings_file: str | None, dry_run: bool, yes: bool, as_json: bool) 
         told = {"removed": agreed, "statements": found.statements}
         print_json("uninstall", {**told, "cdc_stays_on": found.shared, "cdc_left_to_you": sorted(forgotten)})
     return ExitCode.MET
+
+
+def _left(settings: Settings) -> str:
+    """Name what is outside of the cluster: whoever has really done with cvs ends and deletes it."""
+    left = [] if filled_by_others(settings.feed.name) else [f"captures and their feed ({settings.feed.name})"]
+    left += [f"the recording ({settings.recording.folder})"] if settings.recording.enabled else []
+    return f"; left to you, outside of the cluster: {', '.join(left)}" if left else ""
 
 
 def _keyspaces(session: CassandraSession) -> set[str]:

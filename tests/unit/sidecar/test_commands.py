@@ -64,3 +64,4 @@ def test_uninstall_tells_what_it_removes_only_where_it_may(
     assert (capsys.readouterr().out.count("DROP"), sent) == (1, [])
     monkeypatch.setattr("cvs.cli.uninstall.wait_stopped", lambda _: None)
     assert (run(["uninstall", "--yes"]), sent) == (0, ["DROP KEYSPACE cvs"])
+    assert "left to you, outside of the cluster: captures and their feed" in capsys.readouterr().out
