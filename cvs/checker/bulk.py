@@ -11,7 +11,7 @@ fewer states than there are changes that show in any order, as where an epoch is
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from cvs.checker.changes import (
     stale_of,
     visible,
 )
-from cvs.checker.columns import Chains, chains
+from cvs.checker.columns import Chains, chains, resolved
 from cvs.checker.contributions import Base, BaseRows, Contents, Told, ViewRows, base_of, told_of
 from cvs.checker.shape import Shape, shape_of
 from cvs.checker.wholes import Snapshots, WholeView, snapshots_of, whole_view
@@ -136,6 +136,7 @@ def accept_events(
 
 
 def _accept(run: Columns, bulk: Bulk) -> Accepted:
+    run = replace(run, writes=resolved(run.writes))
     base = base_of(run)
     links = chains(run.writes, len(run.records), run.shown)
     writes = settled(run.writes, links)

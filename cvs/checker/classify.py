@@ -16,7 +16,7 @@ from cvs.checker.lineage import Lineage, follow
 from cvs.checker.meaning import Meaning, frozen_row
 from cvs.checker.reads import Reads, check_reads
 from cvs.checker.replay import ENDLESS, Attempt, Key, Read, Run, ViewRecord, ViewRun
-from cvs.checker.signatures import ChainCheck, check_record, starts_of
+from cvs.checker.signatures import ChainCheck, check_record, loose_ends
 from cvs.checker.snapshots import (
     Epoch,
     epochs_of,
@@ -28,7 +28,6 @@ from cvs.checker.snapshots import (
 from cvs.checker.subject import Index, State, Subject, mark_apart, mark_quiet
 from cvs.checker.verdict import LEVELS, QUESTIONS, Finding, Interval, Purse, Verdict, Witness, interval, worst
 from cvs.errors import HistoryError
-from cvs.model.outcome import OutcomeKind
 
 Meanings = Callable[[ViewRun], Meaning | None]
 
@@ -234,7 +233,7 @@ def subjects_of(view: ViewRun, index: Index, judgement: Judgement, whole: bool) 
         states[key] = states_of(record, check)
         if not record.known and key in start:
             states[key][0].value = start[key]
-        ends = _loose_ends(record, check)
+        ends = loose_ends(record, check)
         loose += ends
         ambiguous = ambiguous or check.ambiguous
         signed[key] = signed_states(check.order, states[key])
@@ -319,19 +318,6 @@ def states_of(record: ViewRecord, check: ChainCheck) -> list[State]:
     for later, earlier in pairwise(reversed(states)):
         earlier.returned = min(earlier.returned, later.returned)
     return states
-
-
-def _loose_ends(record: ViewRecord, check: ChainCheck) -> list[Attempt]:
-    """Return the unknown writes that could have followed the last state of a record, one after another."""
-    reached = {check.order[-1].new} if check.order else set(starts_of(record))
-    taken = set(map(id, check.order))
-    left = [a for a in record.attempts if a.outcome is OutcomeKind.UNKNOWN and id(a) not in taken]
-    found: list[Attempt] = []
-    while following := [a for a in left if a.expected in reached]:
-        found += following
-        reached |= {a.new for a in following}
-        left = [a for a in left if a not in following]
-    return found
 
 
 def _whole(states: dict[Key, list[State]]) -> list[State]:

@@ -5,12 +5,12 @@ one goes to the exact, slower judge, which also finds the words. So it needs no 
 and the two are compared in `tests/agree`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cvs.checker.replay import UNTOUCHED
-from cvs.history.fields import APPLIED, REJECTED, UNKNOWN
+from cvs.history.fields import APPLIED, NOT_SENT, REJECTED, UNKNOWN
 from cvs.history.operations import Operations
 from cvs.history.packing import NONE, Flags, Integers, Part, ordered, packed
 
@@ -50,6 +50,43 @@ def chains(writes: Operations, many: int, begun: Part | None = None) -> Chains:
     accepted[record[~follows]] = False
     stale = _accept_times(writes, order, accepted)
     return Chains(order=order, accepted=accepted, stale=stale)
+
+
+def resolved(writes: Operations) -> Operations:
+    """Say what became of writes that nobody heard of again, where others tell (`signatures.py` says the same)."""
+    unknown = np.flatnonzero(writes.outcome == UNKNOWN)
+    if not len(unknown):
+        return writes
+    outcome, by_record = writes.outcome.copy(), ordered(writes.owner)
+    records = np.unique(writes.owner[unknown])
+    starts, ends = (
+        np.searchsorted(writes.owner[by_record], records, side=side) for side in ("left", "right")
+    )
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        _resolve(writes, by_record[start:end].tolist(), outcome)
+    return replace(writes, outcome=outcome)
+
+
+def _resolve(writes: Operations, mine: list[int], outcome: Integers) -> None:
+    """Of one record: who was built on took effect; whose place another took, or whose signature, did not.
+
+    Where one may have come last, or two may be meant, all stay unknown.
+    """
+    new, expected = ({i: int(writes.own[name][i]) for i in mine} for name in ("new", "expected"))
+    expected = {i: NONE if it == packed(UNTOUCHED) else it for i, it in expected.items()}
+    took = [i for i in mine if outcome[i] == APPLIED]
+    left, built = {new[i] for i in took}, {expected[i] for i in took}
+    open_ = [i for i in mine if outcome[i] == UNKNOWN]
+    while found := [i for i in open_ if new[i] in built - left]:
+        if len({new[i] for i in found}) < len(found):
+            return
+        took += found
+        left, built = left | {new[i] for i in found}, built | {expected[i] for i in found}
+        open_ = [i for i in open_ if i not in found]
+    if any(expected[i] not in built and new[i] not in left for i in open_):
+        return
+    outcome[took] = APPLIED
+    outcome[open_] = NOT_SENT
 
 
 def _by_record(writes: Operations) -> Integers:

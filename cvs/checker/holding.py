@@ -21,7 +21,7 @@ from cvs.checker.replay import (
     ViewRecord,
     ViewRun,
 )
-from cvs.checker.signatures import ChainCheck, check_record
+from cvs.checker.signatures import ChainCheck, check_record, loose_ends
 from cvs.checker.verdict import Verdict
 from cvs.history.events import Absorbed
 from cvs.model.identity import key_identity
@@ -84,8 +84,10 @@ class Holding:
 
 
 def _plain(record: ViewRecord, check: ChainCheck) -> bool:
-    known = all(a.outcome is not OutcomeKind.UNKNOWN for a in record.attempts)
-    return check.verdict is Verdict.HOLDS and not check.ambiguous and known and not record.reads
+    """Say whether it is certain which writes took effect, in which order: an unanswered one if another built on it."""
+    in_order = check.verdict is Verdict.HOLDS and not check.ambiguous and not record.reads
+    answered = not check.order or check.order[-1].outcome is OutcomeKind.APPLIED
+    return in_order and answered and not loose_ends(record, check)
 
 
 def lines_of(attempt: Attempt | Commit) -> Iterator[tuple[BaseRecord, Absorbed]]:

@@ -87,6 +87,19 @@ def starts_of(record: ViewRecord) -> list[Scalars | None]:
     return [None, UNTOUCHED]
 
 
+def loose_ends(record: ViewRecord, check: ChainCheck) -> list[Attempt]:
+    """Return the unknown writes that could have followed the last state of a record, one after another."""
+    reached = {check.order[-1].new} if check.order else set(starts_of(record))
+    taken = set(map(id, check.order))
+    left = [a for a in record.attempts if a.outcome is OutcomeKind.UNKNOWN and id(a) not in taken]
+    found: list[Attempt] = []
+    while following := [a for a in left if a.expected in reached]:
+        found += following
+        reached |= {a.new for a in following}
+        left = [a for a in left if a not in following]
+    return found
+
+
 def _walk(
     record: ViewRecord, successors: dict[Scalars | None, list[Attempt]], check: ChainCheck
 ) -> dict[Scalars | None, int]:

@@ -16,8 +16,8 @@ from cvs.model.identity import key_identity
 from cvs.model.outcome import OutcomeKind
 
 OUTCOMES = tuple(OutcomeKind)
-APPLIED, REJECTED, UNKNOWN = map(
-    OUTCOMES.index, (OutcomeKind.APPLIED, OutcomeKind.REJECTED, OutcomeKind.UNKNOWN)
+APPLIED, REJECTED, NOT_SENT, UNKNOWN = map(
+    OUTCOMES.index, (OutcomeKind.APPLIED, OutcomeKind.REJECTED, OutcomeKind.NOT_SENT, OutcomeKind.UNKNOWN)
 )
 Name = tuple[str, ev.Key]
 

@@ -24,6 +24,7 @@ from cvs.checker.verdict import Verdict
 from cvs.history import events as ev
 from cvs.history.checkpoint import rolled
 from cvs.history.columns import Gathered
+from cvs.history.fields import APPLIED, UNKNOWN
 from cvs.model.definitions import definition_to_json, view_from_json
 from cvs.report.hand import events_in_bulk, judge_events
 from tests.agree.problems import Recorder
@@ -149,6 +150,28 @@ def harmed(chance: random.Random, events: list[Any]) -> list[Any]:
     return damaged(chance, events)
 
 
+def silent(chance: random.Random, events: list[Any]) -> list[Any]:
+    """Lose answers of writes that took effect, and put others beside them that nobody heard of: they did not."""
+    found: list[Any] = []
+    lost: set[tuple[str, int]] = set()
+    for place, event in enumerate(events):
+        if isinstance(event, ev.TestAndSetReturned) and (event.process, event.operation) in lost:
+            continue
+        found.append(event)
+        if not isinstance(event, ev.TestAndSetCalled):
+            continue
+        if chance.random() < 0.4:
+            lost.add((event.process, event.operation))
+        if chance.random() < 0.3:
+            incarnation, epoch, *_ = event.new
+            new = event.new if chance.random() < 0.5 else (incarnation, epoch - 1, 7, True)
+            row = event.row if chance.random() < 0.5 else None
+            found.append(
+                msgspec.structs.replace(event, operation=10_000 + place, process="m2", new=new, row=row)
+            )
+    return found
+
+
 def both(events: list[Any], name: str) -> tuple[Any, Judgement | None, Judgement]:
     """Return what was accepted, the judgement as of a large run, and the exact one."""
     meaning = DefinitionMeaning(VIEWS[name])
@@ -184,6 +207,9 @@ def agree(seed: int, number: int) -> Counter[str]:
             events = loosened(chance, events)
         if chance.random() < 0.4 and any(isinstance(e, ev.BaseUpdateCalled) for e in events):
             events = harmed(chance, events)
+        if chance.random() < 0.3:
+            events = silent(chance, events)
+            count["answers were lost"] += 1
         (accepted, refuted), large, exact = both(events, name)
         if accepted is None:
             count["left whole to the exact judge"] += 1
@@ -256,7 +282,13 @@ def _nothing(*_: Any) -> Any:
     return wholes._steps(*np.zeros((4, 0), np.int64))
 
 
+def _believed(_: Any, mine: list[int], outcome: Any) -> None:
+    """Take every write for one that took effect if nobody heard of it."""
+    outcome[mine] = np.where(outcome[mine] == UNKNOWN, APPLIED, outcome[mine])
+
+
 WRONG: list[dict[str, Any]] = [
+    {"columns._resolve": _believed},
     {"bulk.final_of": lambda *_: None},  # the end is not looked at
     {"changes.certain": lambda _, record, __: record >= 0},  # what adds nothing counts as shown
     {"wholes._shared": lambda *_: False},  # no base record moves

@@ -41,7 +41,7 @@ from cvs.model.views import (
     ViewDefinition,
 )
 from tests.agree.problems import Recorder
-from tests.agree.test_checker_epochs import from_a_checkpoint, harmed, loosened
+from tests.agree.test_checker_epochs import from_a_checkpoint, harmed, loosened, silent
 from tests.stories.views import VIEWS, R, S
 
 ON = ((Column("r.y"), Column("s.k")),)
@@ -183,7 +183,7 @@ def varied(chance: random.Random, events: list[Any]) -> list[Any]:
         events = loosened(chance, events)
     if chance.random() < 0.5 and any(isinstance(e, ev.BaseUpdateCalled) for e in events):
         events = harmed(chance, events)
-    return events
+    return silent(chance, events) if chance.random() < 0.3 else events
 
 
 def agree(seed: int, number: int, kinds: list[str] | None = None) -> Counter[str]:
@@ -386,6 +386,7 @@ WRONG: dict[str, Any] = {
     "beside._Meetings._window": lambda *_: (1, 1),  # nor when each was written
     "beside._Meetings._told": lambda *_: True,
     "beside._in_recorded_order": lambda _: True,
+    "holding.loose_ends": lambda *_: [],  # a write that may have come last did not
     "holding.Holding.rows": lambda *_, **__: {},  # the end is not looked at, nor what was there at first
 }
 

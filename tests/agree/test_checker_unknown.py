@@ -208,6 +208,6 @@ def test_what_unknown_outcomes_leave_open_is_undecided_in_many() -> None:
 
 
 def test_an_unknown_write_taken_for_one_that_never_was_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cvs.checker.classify._loose_ends", lambda *_: [])
+    monkeypatch.setattr("cvs.checker.classify.loose_ends", lambda *_: [])
     with pytest.raises(AssertionError):
         agree(seed=1, number=250)
