@@ -14,6 +14,7 @@ from cvs.checker.parts import Parts
 from cvs.history import events as ev
 from cvs.history.carried import Arrow, arrowed, events_of, gather, spread, table_of, tag_of, whole_of
 from cvs.history.columns import Gathered, Readers
+from cvs.history.declared import declared
 from cvs.history.fields import UNKNOWN
 from cvs.history.packing import Integers
 from cvs.history.router import TOUCH
@@ -63,9 +64,10 @@ def companions(carried: dict[str, Arrow], parts: Parts) -> Iterator[tuple[int, s
 def _images(tables: list[tuple[str, Arrow]], rank: Integers, parts: Parts) -> tuple[Integers, Any]:
     """Return which part each image touches, with the rank of its record; and which records have unknown outcomes."""
     many, readers = parts.facts.parts, parts.touching()
-    whole = Gathered(Readers(tables=readers), several=False)
+    in_types, bases = declared(Readers(tables=readers), parts.tables)
+    whole = Gathered(in_types, bases=bases, several=False)
     for _, table in tables:
-        gather(whole, table, parts.headers)
+        gather(whole, table)
     calls = whole.together(ev.BaseUpdateCalled, "number", "table")
     answers = whole.together(ev.BaseUpdateReturned, "number", "outcome")
     own, sizes = rank[calls["number"] - 1], int(rank.max()) + 1

@@ -23,6 +23,7 @@ from cvs.errors import AssumptionError, HistoryError
 from cvs.history import events as ev
 from cvs.history.carried import Arrow, Headers, arrowed, events_of, gather, whole_of
 from cvs.history.columns import Gathered, Reader
+from cvs.history.declared import declared
 from cvs.history.merge import plain
 from cvs.history.operations import ENDLESS
 from cvs.history.packing import NONE, Integers, NotColumnarError
@@ -210,12 +211,13 @@ def _in_bulk(
 ) -> list[Finding] | None:
     facts = parts.facts
     bulk = bulk_of(facts.headers, parts.definition, parts.tables, owned, facts.written)
-    gathered = Gathered(bulk.readers, several=False)
+    readers, bases = declared(bulk.readers, parts.tables)
+    gathered = Gathered(readers, bases=bases, several=False)
     gathered.headers = list(facts.headers)
     gathered.rest = ENDLESS if facts.rest is not None else 0
     try:
         for table in carried.tables:
-            gather(gathered, table, parts.headers)
+            gather(gathered, table)
         columns = gathered.columns(carried.numbers)
         found = judge_large(
             columns, bulk, partial(carried.events, parts.headers), near, budget=budget, whole=False

@@ -22,14 +22,11 @@ Arrow = Any  # because pyarrow has no types
 Headers = tuple[ev.RunStarted, ...]
 
 
-def gather(gathered: Gathered, table: Arrow, headers: Headers = ()) -> None:
-    """Add a table to columns; with `headers` by way of events, values brought to the types that these declare."""
+def gather(gathered: Gathered, table: Arrow) -> None:
+    """Add a table to columns."""
     from cvs.history import arrow, lines  # because the compiler they need takes half a second to load
 
-    if headers:
-        gathered.begin()
-        gathered.take(list(events_of(table, headers)))
-    elif "line" in table.schema.names:
+    if "line" in table.schema.names:
         data = b"".join(map(_bytes, table["line"].chunks))
         lines.gather(gathered, blocks_of(io.BytesIO(data), len(data)))
     else:

@@ -10,33 +10,38 @@ import numpy as np
 from cvs.history import events as ev
 from cvs.history.columns import Reader, Readers
 from cvs.history.fields import Numbering
-from cvs.history.merge import PLAIN, Schema
+from cvs.history.merge import PLAIN, Schema, plain
 from cvs.history.packing import Flags, Integers
 from cvs.history.rows import Compute, Rows
 from cvs.model.views import BaseTable
 
 
-def declared(readers: Readers, tables: Mapping[str, BaseTable]) -> tuple[Readers, Numbering]:
-    """Return readers, and a numbering of base records, that are given values in their types."""
+def declared(
+    readers: Readers, tables: Mapping[str, BaseTable], bases: Numbering | None = None
+) -> tuple[Readers, Numbering]:
+    """Return readers, and a numbering of base records, that are given values in their types; as they are if all are."""
+    bases = Numbering() if bases is None else bases
+    if plain(tables.values()):
+        return readers, bases
     schema = Schema()
     for table in tables.values():
         schema.take(table)
     typed = {
         name: [_Typing(each, name, schema, tables) for each in own] for name, own in readers.tables.items()
     }
-    return Readers(records=readers.records, tables=typed, views=readers.views), _Keys(schema)
+    return Readers(records=readers.records, tables=typed, views=readers.views), _Keys(schema, bases)
 
 
 class _Keys(Numbering):
     """Numbers base records by their keys in their types."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, numbering: Numbering) -> None:
         super().__init__()
-        self._schema = schema
+        self._schema, self._numbering, self.known = schema, numbering, numbering.known
 
     def number(self, owner: str, key: ev.Key) -> int:
         """Bring the key to its types."""
-        return super().number(owner, self._schema.key(owner, key))
+        return self._numbering.number(owner, self._schema.key(owner, key))
 
 
 class _Typing(Reader):

@@ -13,8 +13,10 @@ from cvs.errors import CvsError, HistoryError
 from cvs.history import events as ev
 from cvs.history.carried import Arrow, Headers, arrowed, events_of, fields_of, gather, packed, spread, tag_of
 from cvs.history.columns import Gathered, Readers
+from cvs.history.declared import declared
 from cvs.history.fields import Fields, Numbering
 from cvs.history.packing import NONE, Flags, Integers, Part
+from cvs.model.definitions import table_from_json
 from cvs.model.identity import key_identity
 
 Operation = tuple[str, int]
@@ -146,6 +148,7 @@ class Router:
         self, parts: int, headers: Headers = (), *, several: bool = False, earlier: Earlier = lambda _: {}
     ) -> None:
         self.parts, self.headers, self.several, self.earlier = parts, headers, several, earlier
+        self.tables = {t.name: t for header in headers for t in map(table_from_json, header.tables)}
         self.told = Told()
         self.open: dict[Operation, Whose] = {}  # what was called here and has not returned
 
@@ -184,8 +187,9 @@ class Router:
     def _read(self, batch: Arrow) -> _Read:
         import pyarrow as pa
 
-        whole, table = _Routed(Readers(records=Hashed()), bases=Hashed()), pa.Table.from_batches([batch])
-        gather(whole, table, self.headers)
+        readers, bases = declared(Readers(records=Hashed()), self.tables, Hashed())
+        whole, table = _Routed(readers, bases=bases), pa.Table.from_batches([batch])
+        gather(whole, table)
         kinds = {kind: whole.together(kind, *names) for kind, names in _OWN.items()}
         numbers = np.sort(np.concatenate([kinds[kind]["number"] for kind in _RARE]))
         rare = events_of(table.take(arrowed(numbers - 1)), self.headers) if len(numbers) else ()

@@ -113,7 +113,7 @@ def normal(kind: CqlType | str, value: Value) -> Value:
     try:
         return _NORMAL[cql.name](cql, value)
     except (ValueError, TypeError, ArithmeticError, InvalidOperation, AttributeError) as error:
-        reason = f": {error}" if str(error) else ""
+        reason = f": {error}" if str(error) and not isinstance(error, InvalidOperation) else ""
         raise SpecificationError(f"{_told(value)} is no {cql.name}{reason}") from error
 
 

@@ -30,8 +30,7 @@ from cvs.history.codec import (
 from cvs.history.columns import Columns, Gathered, blocks_of
 from cvs.history.declared import declared
 from cvs.history.events import RunStarted
-from cvs.history.fields import Numbering
-from cvs.history.merge import merged, plain, typed
+from cvs.history.merge import merged, typed
 from cvs.history.packing import NotColumnarError
 from cvs.history.validate import Checked, checked, require_valid
 from cvs.model.views import BaseTable
@@ -228,15 +227,16 @@ def columns_of(sources: list[Source], bulk: Bulk, tables: Mapping[str, BaseTable
     """Read a large run into columns, base rows in the types that the tables declare."""
     from cvs.history import arrow, lines  # because the compiler they need takes half a second to load
 
-    as_written = plain(tables.values())
-    readers, bases = (bulk.readers, Numbering()) if as_written else declared(bulk.readers, tables)
+    readers, bases = declared(bulk.readers, tables)
     gathered = Gathered(readers, bases=bases, several=len(sources) > 1)
     for source in sources:
         if source.arrow:
             arrow.gather(gathered, _batches(source, arrow.COLUMNS, few=arrow.DICTIONARIES))
         else:
             lines.gather(gathered, source.blocks())
-    if not as_written and any(header.tables != gathered.headers[0].tables for header in gathered.headers):
+    if readers is not bulk.readers and any(
+        header.tables != gathered.headers[0].tables for header in gathered.headers
+    ):
         raise NotColumnarError("tables that only some processes declare")
     return gathered.columns()
 

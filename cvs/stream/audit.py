@@ -224,8 +224,11 @@ def audit(
     if not files:
         raise HistoryError("no history file there", next_step="name files that end in .ndjson or .parquet")
     headers = _headers(files)
-    with _watched(session, progress):
-        return _audited(session, files, headers, budget, events_a_part=events_a_part)
+    try:
+        with _watched(session, progress):
+            return _audited(session, files, headers, budget, events_a_part=events_a_part)
+    except SpecificationError as wrong:  # a value that is none of its type, in a file
+        raise HistoryError(wrong.what, where=wrong.where, next_step=wrong.next_step) from None
 
 
 def _audited(

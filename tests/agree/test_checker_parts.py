@@ -24,6 +24,7 @@ from cvs.history.router import BASE, Router, Told
 from cvs.model.definitions import definition_to_json, view_from_json
 from cvs.model.views import BaseTable
 from tests.agree.test_checker_bulk import certified, damaged
+from tests.agree.test_checker_doors import PRICES, priced
 from tests.stories.views import VIEWS
 
 
@@ -154,6 +155,22 @@ def test_values_of_declared_types_are_judged_in_parts_as_in_the_whole() -> None:
         found = in_parts(
             events, "sum", 3, lines=number % 3 == 0, batch=chance.randint(5, 40), tables={"r": table}
         )
+        assert said(found) == said(whole), events
+
+
+@pytest.mark.parametrize("runs", [12, pytest.param(100, marks=pytest.mark.slow)])
+def test_keys_and_prices_of_every_spelling_are_judged_in_parts_as_in_the_whole(runs: int) -> None:
+    chance, tables = random.Random(8), {"r": PRICES}
+    for number in range(runs):
+        name = chance.choice(("sum", "count", "rows"))
+        events = certified(chance, name, moves=number % 2 == 0)
+        if number % 2:
+            events = damaged(chance, events)
+        events = priced(chance, events, odd=number % 4 == 3)
+        meaning = DefinitionMeaning(VIEWS[name], tables)
+        whole = judge(replay(typed(events)), lambda _, meaning=meaning: meaning)
+        batch = chance.randint(5, 40)
+        found = in_parts(events, name, 3, lines=number % 3 == 0, batch=batch, tables=tables)
         assert said(found) == said(whole), events
 
 

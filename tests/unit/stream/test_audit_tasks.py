@@ -4,13 +4,14 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cvs.checker.parts import Facts
-from cvs.errors import AssumptionError, HistoryError
+from cvs.errors import AssumptionError, HistoryError, SpecificationError
 from cvs.history import events as ev
 from cvs.history.codec import history_bytes
 from cvs.history.router import BASE, WRITE
@@ -90,6 +91,20 @@ def test_files_that_are_no_history_are_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(HistoryError) as refusal:
         engine.audit(SESSION, [tmp_path], budget=1_000)
     assert str(tmp_path / name) in str(refusal.value)
+
+
+def test_a_value_that_is_none_of_its_type_is_a_mistake_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 4, as everywhere; not 2, as for a view that cannot be."""
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise SpecificationError("'four' is no decimal")
+
+    monkeypatch.setattr(engine, "_audited", refused)
+    monkeypatch.setattr(engine, "_watched", lambda *_: nullcontext())
+    with pytest.raises(HistoryError, match="is no decimal"):
+        engine.audit(SESSION, [written(tmp_path, certified(random.Random(6), "sum"))], budget=1)
 
 
 def test_a_folder_without_files_is_refused(tmp_path: Path) -> None:
