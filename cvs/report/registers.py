@@ -14,6 +14,7 @@ from cvs.checker.search import APPEND, DIFFERS, READ, SWAP, Operation, Searched
 from cvs.checker.verdict import Verdict
 from cvs.report.page import nearest, omitted, span
 from cvs.report.skeleton import page
+from cvs.report.text import many
 
 Document = dict[str, Any]
 REGISTERS_MOST = 40
@@ -65,7 +66,7 @@ def registers_data(judged: Registers, document: Document, *, name: str) -> Docum
         entry["l"], entry["v"] = place[entry["l"]], place[entry["v"]]
     return {
         "title": f"history {name}",
-        "about": f"{document['operations']:,} operations on {len(registers):,} registers · "
+        "about": f"{many(document['operations'], 'operation')} on {many(len(registers), 'register')} · "
         f"{document['lines_passed_over']:,} lines passed over · time: order of the lines · cvs {document['tool']}",
         "unit": "line",
         "granularities": [

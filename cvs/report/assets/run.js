@@ -1,7 +1,8 @@
 "use strict";
 const D = JSON.parse(document.getElementById("data").textContent);
 const $ = id => document.getElementById(id);
-const GUTTER = 210, ROW = 24, TOP = 22;
+const ROW = 24, TOP = 22, WIDE = 600;
+let GUTTER = 210;
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const el = (tag, text, cls) => { const n = document.createElement(tag); if (text !== undefined) n.textContent = text; if (cls) n.className = cls; return n; };
 const FEW = 3, MANY = 30, STRIPS = 8, STRIP = 32;
@@ -58,6 +59,7 @@ const X = t => GUTTER + (((t - D.from) / span - view[0]) / (view[1] - view[0])) 
 const clip = x => Math.max(GUTTER - 6, Math.min(x, GUTTER + inner() + 14));
 let spots = [];
 function draw() {
+  GUTTER = $("field").clientWidth < WIDE ? 120 : 210;
   strip(); // first, because it takes its height from the field
   const w = $("field").clientWidth, h = Math.max(120, $("field").clientHeight), scroll = $("field").scrollTop;
   $("tall").style.height = Math.max(0, lanes.length * ROW + TOP + 10 - h) + "px";
@@ -113,7 +115,8 @@ function missing(g, w, h) { // says where operations are left out
 }
 function axis(g) {
   g.fillStyle = css("--paper"); g.fillRect(0, 0, GUTTER + inner() + 14, TOP - 4); g.fillStyle = css("--soft"); g.font = "11px system-ui, sans-serif";
-  for (let i = 0; i < 6; i++) { const f = view[0] + (view[1] - view[0]) * i / 6; g.fillText(time(D.from + f * span, span * (view[1] - view[0]) / 6 / 4), GUTTER + inner() * i / 6, 9); }
+  const n = Math.max(2, Math.min(6, Math.floor(inner() / 100))), size = view[1] - view[0];
+  for (let i = 0; i < n; i++) g.fillText(time(D.from + (view[0] + size * i / n) * span, span * size / n / 4), GUTTER + inner() * i / n, 9);
 }
 function strip() {
   $("strip").hidden = !D.strips.length; if (!D.strips.length) return;

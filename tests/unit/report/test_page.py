@@ -148,11 +148,15 @@ def test_in_a_real_browser_a_narrow_window_shows_the_time_line_too(tmp_path: Pat
     """Above the panel, which had all the width but 50 pixels."""
     found = judge_events(violated())
     page = tmp_path / "run.html"
-    measured = "<script>document.body.dataset.width = document.getElementById('field').clientWidth</script>"
+    measured = (
+        "<script>document.body.dataset.width = document.getElementById('field').clientWidth;"
+        "document.body.dataset.beyond = document.documentElement.scrollWidth - innerWidth</script>"
+    )
     page.write_text(run_page(found, summarize(found, [], {})) + measured, encoding="utf-8")
-    width = re.search(r'data-width="(\d+)"', _dom(page, tmp_path, size="500,900"))
+    width = re.search(r'data-width="(\d+)" data-beyond="(-?\d+)"', _dom(page, tmp_path, size="500,900"))
     assert width
     assert int(width[1]) > 400
+    assert int(width[2]) <= 0
 
 
 def _pressed(page: Path, folder: Path, *steps: str) -> list[str]:
