@@ -206,6 +206,10 @@ def _write(target: Path, events: Iterable[Any]) -> None:
 def _write_parquet(target: Path, events: Iterable[Any]) -> None:
     import pyarrow.parquet as pq
 
-    with pq.ParquetWriter(target, parquet.schema(), compression="zstd") as writer:
-        for batch in parquet.batches_of(events):
-            writer.write_batch(batch)
+    try:
+        with pq.ParquetWriter(target, parquet.schema(), compression="zstd") as writer:
+            for batch in parquet.batches_of(events):
+                writer.write_batch(batch)
+    except HistoryError:
+        target.unlink()  # because what was written of it looks like a shorter history
+        raise

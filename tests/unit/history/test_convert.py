@@ -143,6 +143,20 @@ def test_what_is_wrong_stays_wrong_whatever_the_views_are(
     assert "1 complaint:" in told
 
 
+def test_nothing_is_left_of_what_could_not_be_written(
+    recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A Parquet without the events from the one on that has a number of more than 64 bits looked whole."""
+    large, target = tmp_path / "large.ndjson", tmp_path / "run.parquet"
+    assert run(["convert", str(recorded), "--to", str(large)]) == ExitCode.MET
+    large.write_bytes(
+        large.read_bytes().replace(b'"clock_error":0', b'"clock_error":99999999999999999999', 1)
+    )
+    assert run(["convert", str(large), "--to", str(target)]) == ExitCode.BAD_INPUT
+    assert "more than 64 bits" in capsys.readouterr().err
+    assert not target.exists()
+
+
 def test_a_file_beside_those_it_was_made_of_is_named(
     recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
