@@ -163,12 +163,12 @@ def _accept(run: Columns, bulk: Bulk) -> Accepted:
         accepted[lines.record[early]] = False
         accepted &= _folds(lines, told, base, shown=bulk.views[view], run=run, links=links)
         complete &= accepted
-        short, stale = None, Stale()
+        short, stale, strong = None, Stale(), accepted
         if (accepted & ~complete).any():
             final_of(lines, told, base, accepted)
             changes = changes_of(lines, told, base, accepted & ~complete)
             short = changes.short(lines, links, writes)
-            accepted = complete | short.records
+            strong, accepted = accepted, complete | short.records
             found.short[view] = short
             stale = stale_of(stale, changes.of(short.records), links, writes)
         found.elsewise[view] = int(np.count_nonzero(complete & ~recorded))
@@ -177,15 +177,19 @@ def _accept(run: Columns, bulk: Bulk) -> Accepted:
             np.count_nonzero(accepted & (np.bincount(writes.owner, minlength=len(mine)) == 0))
         )
         found.names += [run.records[i] for i in np.flatnonzero(accepted).tolist()]
-        if (accepted == mine).all() and not len(told.strangers):
-            found.views[view] = whole_view(
-                lines, told, base, links, writes, complete=bool(complete[mine].all())
-            )
+        if (strong == mine).all() and not len(told.strangers):
+            whole = whole_view(lines, told, base, links, writes, complete=bool(complete[mine].all()))
+            if not complete[mine].all():
+                whole.complete, whole.in_recorded_order = (
+                    False if short is not None and short.many else None,
+                    False,
+                )
+            found.views[view] = whole
             if len(run.commits["number"]):
                 snapshots = snapshots_of(run, lines, told, base=base, links=links, writes=writes)
                 if snapshots is not None:
                     found.snapshots[view] = snapshots
-        else:
+        if not (accepted == mine).all() or len(told.strangers):
             _remember_others(found, run, told, base, left=mine & ~accepted)
     return found
 

@@ -227,19 +227,11 @@ def _held(
             exact = exactly(run, views=[view.name])
         else:
             exact = left_over(run, view, found, exactly, PROVED)
-        of_view = [*(_of_held(view.name, found) if found is not None else ()), *exact.findings]
-        judgement.findings += of_view
+        judgement.findings += [*(_of_held(view.name, found) if found is not None else ()), *exact.findings]
         if found is not None and found.whole is not None:
-            found.whole.complete = _all_of("complete", of_view)
             accepted.views[view.name] = found.whole
         judgement.judged += exact.judged
     return judgement
-
-
-def _all_of(name: str, findings: Iterable[Finding]) -> bool | None:
-    """Say whether all view records have a property, or one has not; None: not known."""
-    verdict = worst(finding.verdict for finding in findings if finding.property == name)
-    return {Verdict.HOLDS: True, Verdict.VIOLATED: False}.get(verdict)
 
 
 def _of_held(view: str, found: held.Accepted) -> list[Finding]:
@@ -320,6 +312,9 @@ def _whole_view(view: str, accepted: Accepted, judgement: Judgement) -> list[Fin
             )
             for name, (verdict, reason) in zip(PROVED[1:6], (first, *[others] * 4), strict=True)
         ]  # fmt: skip
+    if whole.complete is None:
+        said = worst(f.verdict for f in judgement.of("complete", "record") if f.view == view)
+        whole.complete = {Verdict.HOLDS: True, Verdict.VIOLATED: False}.get(said)
     return [_of_whole(view, name, whole) for name in PROVED[1:8]]
 
 
