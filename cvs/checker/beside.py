@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from cvs.checker import cuts as search
-from cvs.checker.holding import Holding, known, lines_of, settled
+from cvs.checker.holding import Holding, known, lines_of
 from cvs.checker.meaning import frozen_row
 from cvs.checker.problem import Problem
 from cvs.checker.replay import ENDLESS, BaseRecord, Key, Row
@@ -69,7 +69,7 @@ def _in_recorded_order(holding: Holding) -> bool:
     taken = sorted(
         (at, holding.place[record, line.to_version])
         for key, order in holding.writes.items()
-        for attempt, at in zip(order, settled(order), strict=True)
+        for attempt, at in zip(order, holding.ready[key], strict=True)
         for record, line in lines_of(attempt)
         if record in holding.reach.near.get(key, ())
     )
@@ -127,7 +127,7 @@ class _Meetings:
         """Yield where one view record had taken a base record's version, and the next one to do so had not yet."""
         steps: dict[BaseRecord, list[_Step]] = {record: [] for record in self.shared}
         for key, order in self.holding.writes.items():
-            for write, (attempt, at) in enumerate(zip(order, settled(order), strict=True)):
+            for write, (attempt, at) in enumerate(zip(order, self.holding.ready[key], strict=True)):
                 for record, line in lines_of(attempt):
                     if record in steps and key in self.keys[record]:
                         step = _Step(at, attempt.called, key, write, line.from_version, line.to_version)
@@ -144,7 +144,7 @@ class _Meetings:
     def _window(self, one: _Step, other: _Step) -> Window | None:
         """Return the time in which the rows of both certainly stood: after the first write, before the second."""
         mine, theirs = self.holding.writes[one.key], self.holding.writes[other.key]
-        since = max(one.returned, settled(theirs)[other.write - 1] if other.write else -ENDLESS)
+        since = max(one.returned, self.holding.ready[other.key][other.write - 1] if other.write else -ENDLESS)
         until = min(other.called, mine[one.write + 1].called if one.write + 1 < len(mine) else ENDLESS)
         return (theirs[other.write].event, until - since) if since < until else None
 

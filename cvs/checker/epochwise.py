@@ -10,7 +10,7 @@ from collections.abc import Hashable
 
 from cvs.checker.committed import Committed
 from cvs.checker.held import Accepted
-from cvs.checker.holding import Holding, known, settled
+from cvs.checker.holding import Holding, known
 from cvs.checker.meaning import IMPOSSIBLE, Meaning, frozen_row
 from cvs.checker.reach import Reach
 from cvs.checker.replay import ENDLESS, Attempt, BaseRecord, Commit, Key, Row, Run, ViewRun
@@ -44,8 +44,8 @@ class _Walk:
         self.commits = Committed(self.writes)
         self.ready = {
             id(it): at
-            for order in self.writes.writes.values()
-            for it, at in zip(order, settled(order), strict=True)
+            for key, order in self.writes.writes.items()
+            for it, at in zip(order, self.writes.ready[key], strict=True)
         }
         self.base: dict[BaseRecord, Row | None] = {}
         self.newest = -ENDLESS  # when the last update of the cut had been called

@@ -17,7 +17,7 @@ from cvs.checker.beside import whole_of
 from cvs.checker.changes import Stale
 from cvs.checker.committed import Committed
 from cvs.checker.groups import Group
-from cvs.checker.holding import Holding, Since, changes_of, known, lines_of, settled, staleness_of
+from cvs.checker.holding import Holding, Since, changes_of, known, lines_of, staleness_of
 from cvs.checker.meaning import IMPOSSIBLE, Meaning, frozen_row
 from cvs.checker.replay import (
     Attempt,
@@ -154,7 +154,7 @@ class _Walk(Holding):
         if self.run.has_checkpoint and frozen_row(record.initial_row) != at_first:
             return False
         row = at_first
-        for attempt, returned in zip(order, settled(order), strict=True):
+        for attempt, returned in zip(order, self.ready.get(held.key, ()), strict=True):
             if not self._absorb(held, attempt, returned):
                 return False
             row = frozen_row(attempt.row)

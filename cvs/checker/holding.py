@@ -40,6 +40,7 @@ class Holding:
     writes: dict[Key, list[Attempt]] = field(
         default_factory=dict
     )  # in order, of records of which that is plain
+    ready: dict[Key, list[int]] = field(default_factory=dict)  # ... and when each had taken effect
     sure: set[int] = field(
         default_factory=set
     )  # events of writes whose rows are known to be the view of what is held
@@ -58,6 +59,7 @@ class Holding:
             check = check_record(record)
             if _plain(record, check):
                 self.writes[key] = check.order
+        self.ready = {key: _settled(order) for key, order in self.writes.items()}
 
     def shown(self, key: Key, rows: dict[BaseRecord, Row]) -> Hashable:
         """Return what the view shows of some rows, which are all that can matter."""
@@ -100,7 +102,7 @@ def known(timeline: Timeline) -> bool:
     return not timeline.missing and all(version.certain for version in timeline.versions)
 
 
-def settled(order: Sequence[Attempt]) -> list[int]:
+def _settled(order: Sequence[Attempt]) -> list[int]:
     """Return when each write had taken effect: before whatever follows it returned."""
     found = [attempt.returned for attempt in order]
     for place in range(len(found) - 2, -1, -1):
