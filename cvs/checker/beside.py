@@ -51,15 +51,11 @@ def whole_of(holding: Holding, budget: int) -> WholeView | None:
 
 def _moving(holding: Holding) -> dict[BaseRecord, set[Key]]:
     """Name the view records to which a change of a base record can matter."""
-    reach, found = holding.reach, dict[BaseRecord, set[Key]]()
-    moves = {
-        it.record: [place for place, (a, b) in enumerate(pairwise(it.versions), 1) if a.row != b.row]
-        for it in holding.run.timelines.values()
-        if len(it.versions) > 1
-    }
-    for key, near in reach.near.items():
+    found: dict[BaseRecord, set[Key]] = {}
+    for key, near in holding.reach.near.items():
         for record in near:
-            if any(reach.moves(key, record, place - 1, place) for place in moves.get(record, ())):
+            timeline = holding.run.timelines[record]
+            if any(holding.changes_at(key, timeline, place) for place in range(1, len(timeline.versions))):
                 found.setdefault(record, set()).add(key)
     return found
 
@@ -165,7 +161,7 @@ class _Meetings:
             both = any(touches(one.key, record, at) and touches(other.key, record, at) for at in places)
             before = replace(other, write=other.write - 1)
             return not both and all(self._gives(record, step, budget) for step in (one, before))
-        told = [self.holding.meaning.contribution(record, version.row) for version in timeline.versions]
+        told = self.holding.told(timeline)
         first = told[one.after - timeline.first].get(one.key)
         second = told[other.before - timeline.first].get(other.key)
         return not any(each.get(one.key) == first and each.get(other.key) == second for each in told)

@@ -89,7 +89,8 @@ class Committed:
 
     def staleness(self, timelines: Iterable[Timeline]) -> Stale:
         """Measure how long changes of some base records had returned before a commit had them."""
-        changes = (each for it in timelines for each in changes_of(it, self.since, len(self.commits)))
+        states, differs = len(self.commits), self.holding.changes
+        changes = (each for it in timelines for each in changes_of(it, self.since, states, differs))
         return staleness_of(Stale(), self.commits, changes)
 
     def _one_by_one(self) -> list[tuple[BaseRecord, int]] | None:

@@ -12,6 +12,7 @@ here: what is not accepted is left to the exact judge.
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from cvs.checker.beside import whole_of
 from cvs.checker.changes import Stale
@@ -203,8 +204,4 @@ class _Walk(Holding):
             for record, line in lines_of(attempt):
                 since.setdefault(record, []).append((line.to_version, position))
         for timeline in near:
-
-            def matters(place: int, record: BaseRecord = timeline.record) -> bool:
-                return self.reach.moves(held.key, record, place - 1, place)
-
-            yield from changes_of(timeline, since, len(writes), matters)
+            yield from changes_of(timeline, since, len(writes), partial(self.changes_at, held.key))

@@ -1,9 +1,8 @@
 """What both of `held.py` and `committed.py` ask of a view: its writes in order, its rows, what it shows of them."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from cvs.checker.changes import Stale
 from cvs.checker.groups import Folding
@@ -46,6 +45,7 @@ class Holding:
     )  # events of writes whose rows are known to be the view of what is held
     place: dict[tuple[BaseRecord, int], int] = field(init=False)
     folding: Folding | None = field(init=False)
+    _told: dict[BaseRecord, list[Mapping[Key, Hashable]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Look at the view of nothing, at the recorded order, and at what is below a fold."""
@@ -84,6 +84,32 @@ class Holding:
         place = number - timeline.first
         return timeline.versions[place].row if self.reach.touches(key, timeline.record, place) else None
 
+    def told(self, timeline: Timeline) -> list[Mapping[Key, Hashable]]:
+        """Return what each version gives to view records, of a view of single base rows or their folds."""
+        if timeline.record not in self._told:
+            self._told[timeline.record] = [
+                self.meaning.contribution(timeline.record, version.row) for version in timeline.versions
+            ]
+        return self._told[timeline.record]
+
+    def changes(self, timeline: Timeline, place: int) -> bool:
+        """Say whether the version at a place can show something else than the one before it."""
+        one, two = timeline.versions[place - 1 : place + 1]
+        if one.row == two.row or not self.meaning.linear:
+            return one.row != two.row
+        told = self.told(timeline)
+        return told[place - 1] != told[place]
+
+    def changes_at(self, key: Key, timeline: Timeline, place: int) -> bool:
+        """... can show it in a view record."""
+        one, two = timeline.versions[place - 1 : place + 1]
+        if one.row == two.row or not self.reach.moves(key, timeline.record, place - 1, place):
+            return False
+        if not self.meaning.linear:
+            return True
+        told = self.told(timeline)
+        return told[place - 1].get(key) != told[place].get(key)
+
 
 def _plain(record: ViewRecord, check: ChainCheck) -> bool:
     """Say whether it is certain which writes took effect, in which order: an unanswered one if another built on it."""
@@ -115,17 +141,17 @@ Since = dict[BaseRecord, list[tuple[int, int]]]
 
 
 def changes_of(
-    timeline: Timeline, since: Since, states: int, matters: Callable[[int], bool] = lambda _: True
+    timeline: Timeline, since: Since, states: int, changes: Callable[[Timeline, int], bool]
 ) -> Iterator[tuple[int, int]]:
     """Yield of each change of a base record when it had returned, and the first of so many states that has it.
 
-    `matters`: whether a change to the version at a place is looked at.
+    `changes`: whether the version at a place shows something else than the one before it.
     """
     steps = since.get(timeline.record, [])
-    for place, (before, version) in enumerate(pairwise(timeline.versions), 1):
-        if version.row != before.row and matters(place):
+    for place in range(1, len(timeline.versions)):
+        if changes(timeline, place):
             at = bisect_left(steps, (timeline.first + place, 0))
-            yield version.returned, steps[at][1] if at < len(steps) else states + 1
+            yield timeline.versions[place].returned, steps[at][1] if at < len(steps) else states + 1
 
 
 def staleness_of(

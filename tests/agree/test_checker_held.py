@@ -437,8 +437,8 @@ def _one_epoch(*, later: str = "", called_late: bool = False) -> tuple[list[Any]
 @pytest.mark.parametrize(
     ("harm", "rule", "wrong"),
     [
-        ({"later": "applied"}, "_Walk.end", lambda _: None),
-        ({"called_late": True}, "settled", lambda order: [ENDLESS for _ in order]),
+        ({"later": "applied"}, "epochwise._Walk.end", lambda _: None),
+        ({"called_late": True}, "holding._settled", lambda order: [ENDLESS for _ in order]),
     ],
 )
 def test_commits_tell_nothing_of_what_is_late_or_early(
@@ -451,7 +451,7 @@ def test_commits_tell_nothing_of_what_is_late_or_early(
     events, meaning = _one_epoch(**harm)
     found = epochwise.accept(run := replay(events), run.views["v"], meaning)
     assert found is None or ("k1",) not in found.proved
-    monkeypatch.setattr(f"cvs.checker.epochwise.{rule}", wrong)
+    monkeypatch.setattr(f"cvs.checker.{rule}", wrong)
     found = epochwise.accept(run := replay(events), run.views["v"], meaning)
     assert found is not None
     assert found.proved == [("k1",)], "else this shows nothing"
@@ -478,10 +478,31 @@ def test_an_answer_that_comes_late_hides_no_version_from_the_future(monkeypatch:
     exact = judge(made, partial(_meaning, "extremes"))
     assert [f.verdict for f in exact.of("no-future", "record")] == [Verdict.VIOLATED]
     assert not held.accept(made, made.views["v"], _meaning("extremes", None)).proved
-    monkeypatch.setattr("cvs.checker.held.settled", lambda order: [a.returned for a in order])
+    monkeypatch.setattr("cvs.checker.holding._settled", lambda order: [a.returned for a in order])
     found = held.accept(made, made.views["v"], _meaning("extremes", None))
     assert found is not None
     assert found.proved, "else this shows nothing"
+
+
+def test_no_view_is_stale_for_what_it_does_not_read() -> None:
+    """A write of a sum of `y` lacks two changes of `x` alone, and one of both."""
+    run = Recorder()
+    run.named("run", definition_to_json(KINDS["total"]))
+    run.base("k1", {"k": "k1", "x": 2, "y": 3})
+    run.write_record((), {"sum": 3}, [("k1", 0, 1, "r")], expected=None, new=(0, 1, 0, True))
+    for x, y in ((1, 3), (0, 3), (2, 4)):
+        run.base("k1", {"k": "k1", "x": x, "y": y})
+    run.base("k2", {"k": "k2", "x": 2, "y": 0})
+    run.write_record((), {"sum": 3}, [("k2", 0, 1, "r")], expected=(0, 1, 0, True), new=(0, 2, 0, True))
+    run.write_record((), {"sum": 4}, [("k1", 1, 4, "r")], expected=(0, 2, 0, True), new=(0, 3, 0, True))
+    made, meaning = replay(run.rest()), _meaning("total", None)
+    (exact,) = judge(made, partial(_meaning, "total")).of("staleness", "record")
+    found = held.accept(made, made.views["v"], meaning)
+    assert found is not None
+    assert exact.witness is not None
+    assert found.proved == [()]
+    assert (found.stale.versions, found.stale.nanoseconds) == tuple(exact.witness.facts.values())
+    assert found.stale.versions == 1
 
 
 def large_of(events: list[Any], name: str) -> Judgement | None:
