@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LEDGER = ROOT / "tests" / "ledger.ndjson"
 SECONDS_MAX = 2 * 3600
 NOTE = "for the ledger: "
-"""What a test prints behind this goes into its line."""
+"""What a test prints behind this goes into its line, as does what it is `told` to say at the end of the run."""
 
 PARTS: dict[str, tuple[str, ...]] = (
     {
@@ -140,7 +140,7 @@ def run(part: str, seed: int) -> dict[str, object]:
         "counts": {
             name: int(count) for count, name in re.findall(r"(\d+) (passed|failed|skipped|error)", summary)
         },
-        "notes": re.findall(rf"{NOTE}(.*)$", said, flags=re.MULTILINE),
+        "notes": re.findall(rf"(?:{NOTE}|^\S+\.py::)(.*)$", said, flags=re.MULTILINE),
     }
 
 
