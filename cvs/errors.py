@@ -80,6 +80,11 @@ class HistoryError(CvsError):
         next_step = "name the files of a history, or the folder of a run"
         return cls(f"cannot be read: {reason}", where=where, next_step=next_step)
 
+    @classmethod
+    def one_of_many(cls, mistake: str) -> "HistoryError":
+        """Say the first mistake of a file that was not read line by line."""
+        return cls(mistake, next_step="`cvs convert` lists every mistake with its line")
+
 
 class AssumptionError(CvsError):
     """A run does not meet what the judge must be able to assume."""

@@ -36,6 +36,7 @@ from cvs.history.columns import Columns, Gathered, Readers
 from cvs.history.fields import Name, Numbering
 from cvs.history.operations import ENDLESS
 from cvs.history.packing import NONE, Flags, Integers, NotColumnarError, ordered
+from cvs.model.definitions import is_defined
 from cvs.model.views import BaseTable, ViewDefinition
 
 Definitions = Callable[[dict[str, Any]], ViewDefinition]
@@ -67,7 +68,7 @@ def bulk_of(
     bases, shown = dict[str, BaseRows](), dict[str, ViewRows]()
     for view in (v for start in headers for v in start.views):
         name = str(view.get("name", ""))
-        shape: Shape | None = shape_of(definition(view), tables) if "relation" in view else None
+        shape: Shape | None = shape_of(definition(view), tables) if is_defined(view) else None
         if shape is None or name in bases:
             continue
         contents = Contents()

@@ -31,6 +31,9 @@ from cvs.errors import HistoryError
 
 Meanings = Callable[[ViewRun], Meaning | None]
 
+UNDEFINED = "the view's definition is not in the history (`cvs convert --define` puts it there)"
+UNLOGGED = "there is no base log"
+
 LARGEST = 5_000_000
 """States times records of a whole view that are looked at whatever the budget: tens of seconds, a GiB."""
 
@@ -122,12 +125,7 @@ def _judge_view(
         judgement.chains[view.name, key] = check
         reads = check_reads(record, view.whole_reads, states_of(record, check), check, committed)
         judgement.findings.append(_linearizability(view, record, check, reads))
-    why = (
-        "the view's definition is not in the history (`cvs convert --define` puts it there)"
-        if meaning is None
-        else ""
-    )
-    why = why or ("" if run.has_base_log else "there is no base log")
+    why = UNDEFINED if meaning is None else "" if run.has_base_log else UNLOGGED
     if meaning is None or why:
         judgement.findings.extend(_nothing_to_say(view, why))
         return

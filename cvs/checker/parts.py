@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cvs.checker.bulk import bulk_of
-from cvs.checker.classify import Judgement, Meanings, judge, nothing_shown
+from cvs.checker.classify import UNDEFINED, UNLOGGED, Judgement, Meanings, judge, nothing_shown
 from cvs.checker.large import judge_large
 from cvs.checker.meaning import Meaning
 from cvs.checker.replay import Run, ViewRun, replay
@@ -199,10 +199,7 @@ def _require_once(events: Iterable[Any]) -> None:
     for event in events:
         name = (type(event), event.process, getattr(event, "operation", -1))
         if name in seen and name[2] != -1:
-            raise HistoryError(
-                f'operation {name[2]} of "{name[1]}" stands there twice',
-                next_step="`cvs convert` lists every mistake with its line",
-            )
+            raise HistoryError.one_of_many(f'operation {name[2]} of "{name[1]}" stands there twice')
         seen.add(name)
 
 
@@ -282,12 +279,24 @@ def _larger(one: Witness | None, other: Witness | None) -> Witness | None:
 def together(parts: Iterable[Sequence[Finding]], run: Run) -> Judgement:
     """Return the judgement of the whole run."""
     judgement = Judgement(run=run, reference="writers")
-    judgement.findings = folded(finding for findings in parts for finding in findings)
+    judgement.findings = folded(_once(finding for findings in parts for finding in findings))
     for view in run.views:
         records = [f for f in judgement.findings if f.view == view and f.granularity == "record"]
         for name in LEVELS:
             judgement.findings.append(_of_whole(view, name, [f for f in records if f.property == name]))
     return judgement
+
+
+def _once(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Let pass once what each part says of a whole view."""
+    told = set[tuple[str, str]]()
+    for finding in findings:
+        name = (finding.view, finding.property)
+        if finding.reason not in (UNDEFINED, UNLOGGED):
+            yield finding
+        elif name not in told:
+            told.add(name)
+            yield finding
 
 
 def _of_whole(view: str, name: str, records: list[Finding]) -> Finding:

@@ -15,7 +15,7 @@ from cvs.checker.provenance import Near, Versioned
 from cvs.checker.reach import Reach
 from cvs.checker.replay import BaseRecord, Key
 from cvs.history import events as ev
-from cvs.model.definitions import view_from_json
+from cvs.model.definitions import is_defined, view_from_json
 from cvs.model.expressions import Column
 from cvs.model.identity import key_identity
 from cvs.model.keys import KEY_BYTES_MAX, refusal, size
@@ -61,7 +61,7 @@ def _in_keys(events: Iterable[Any]) -> Columns | None:
     """Name the base columns that stand in keys of views; None: any may, because some key is computed."""
     found: Columns = set()
     for view in (it for event in events if isinstance(event, ev.RunStarted) for it in event.views):
-        if "relation" not in view:
+        if not is_defined(view):
             continue
         definition = view_from_json(view)
         for name in definition.key:

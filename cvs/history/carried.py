@@ -52,7 +52,7 @@ def table_of(events: list[Any], *, lines: bool) -> Arrow:
     import pyarrow as pa
 
     if lines:
-        return pa.table({"line": pa.array([line_of(event) + b"\n" for event in events], pa.large_binary())})
+        return pa.table({"line": pa.array([line_of(event) for event in events], pa.large_binary())})
     return pa.Table.from_batches(parquet.batches_of(events), parquet.schema()).select(
         fields_of(type(events[0]))
     )

@@ -143,14 +143,15 @@ def events_of_block(block: bytes) -> list[Any]:
     """Return the events of some whole lines, fast; the first that is wrong is refused without its number."""
     try:
         events: list[Any] = _DECODE_LINES(block)
+        if len(events) != block.count(b"\n") + (block[-1:] not in (b"", b"\n")):
+            raise HistoryError.one_of_many(
+                "not a valid history: an empty line, or an event that goes over several"
+            )
         return [_through(event, _IN) for event in events] if b'"$' in block or b"[[" in block else events
     except CvsError:
         raise
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError) as error:
-        raise HistoryError(
-            f"not a valid history: {_PLACE.sub('', str(error))}",
-            next_step="`cvs convert` lists every mistake with its line",
-        ) from error
+        raise HistoryError.one_of_many(f"not a valid history: {_PLACE.sub('', str(error))}") from error
 
 
 def lines_of(events: Iterable[Event]) -> Iterator[bytes]:

@@ -2,7 +2,7 @@
 
 Values stay outside: whoever judges says by `Readers` what it needs of base rows and view records, and gets them
 a block at a time, so that a million rows are never objects all at once. Calls and returns are joined at the end.
-What the file claims is trusted; `validate.py` says whether it is valid.
+What no valid history has is refused (`sound.py`); `validate.py` says what it is, and where.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +16,7 @@ from cvs.history.fields import EventFields, Fields, Name, Names, Numbering, Outc
 from cvs.history.operations import Operations, joined
 from cvs.history.packing import Integers, Part, epochs_packed, fill, packed_column
 from cvs.history.rows import Objects, Rows
+from cvs.history.sound import Clocks, require_begun, require_headers, require_operations
 
 BLOCK = 1 << 20  # bytes decoded at once: small enough for the objects to stay in the processor's cache
 
@@ -88,6 +89,7 @@ class Gathered:
     pipelines: Names = field(default_factory=Names)
     outcomes: Names = field(default_factory=Outcomes)
     headers: list[ev.RunStarted] = field(default_factory=list)
+    clocks: Clocks = field(default_factory=Clocks)
     kinds: dict[str, int] = field(default_factory=dict)
     parts: dict[str, list[Part]] = field(default_factory=dict)
     starts: list[int] = field(default_factory=list)  # events before each file
@@ -102,6 +104,7 @@ class Gathered:
     def begin(self) -> None:
         """Say that another file begins."""
         self.starts.append(self.events)
+        self.clocks = Clocks()
 
     def take(self, block: Sequence[Any]) -> None:
         """Add some events of one file, in its order."""
@@ -118,9 +121,12 @@ class Gathered:
     def add(self, block: Fields, kinds: Iterable[tuple[Any, Integers, Fields]]) -> None:
         """Add a block by its fields: those that all its events have, then each kind's, with their places in it."""
         times, who = block.whole("time"), block.named("process", self.processes)
+        self.clocks.follow(who, times, len(self.processes))
         for kind, at, fields in kinds:
             tag = str(kind.__struct_config__.tag)
             self.kinds[tag] = self.kinds.get(tag, 0) + len(at)
+            if kind is ev.RunStarted:
+                self.put(kind, number=at + (self.events + 1), process=who[at])
             if kind is ev.Quiescent:
                 self.put(kind, number=at + (self.events + 1))
             if kind is ev.Checkpoint and isinstance(fields, EventFields) and self._begins():
@@ -234,13 +240,17 @@ class Gathered:
             calls, answers = (self.together(kind, *_FIELDS[kind]) for kind in kinds)
             return joined(calls, answers, widths, order, own)
 
+        updates = of(_UPDATES, "version", "table")
+        writes = of(_WRITES, "expected", "new", "view")
+        if numbers is None:
+            self._require_sound(updates, writes)
         return Columns(
             headers=tuple(self.headers),
             processes=tuple(self.processes),
             records=tuple(self.readers.records.known),
             bases=tuple(self.bases.known),
-            updates=of(_UPDATES, "version", "table"),
-            writes=of(_WRITES, "expected", "new", "view"),
+            updates=updates,
+            writes=writes,
             lines=self.together(ev.Absorbed, "write", "base", "low", "high"),
             tables=tuple(self.tables),
             views=tuple(self.views),
@@ -256,6 +266,11 @@ class Gathered:
             first_time=self.first_time or 0,
             last_time=self.last_time,
         )
+
+    def _require_sound(self, updates: Operations, writes: Operations) -> None:
+        require_headers(self.headers, self.views, self.tables)
+        require_begun(self.together(ev.RunStarted, "number", "process"), self.starts, self.events)
+        require_operations(updates, writes)
 
     def times(self) -> Integers:
         """Return the time of each event, once."""

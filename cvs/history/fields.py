@@ -37,9 +37,7 @@ class Outcomes(Names):
         super().__init__({kind.value: code for code, kind in enumerate(OUTCOMES)})
 
     def __missing__(self, thing: Any) -> int:
-        raise HistoryError(
-            f'"{thing}" is no outcome', next_step="`cvs convert` lists every mistake with its line"
-        )
+        raise HistoryError.one_of_many(f'"{thing}" is no outcome')
 
 
 _OUTCOMES = Outcomes()

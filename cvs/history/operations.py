@@ -37,6 +37,8 @@ def joined(
     number, answered = calls["number"], np.append(answers["number"], 0)[place]
     if order is not None:
         number, answered = order[number], order[answered]
+    if (answered[place >= 0] < number[place >= 0]).any():
+        raise NotColumnarError("returns before their calls")
     part = {name: calls[name] for name in own}
     if "seen" in answers:
         part["seen"] = np.append(answers["seen"], NONE)[place]

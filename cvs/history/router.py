@@ -68,7 +68,10 @@ class Told:
     kinds: dict[str, int] = field(default_factory=dict)
     processes: set[str] = field(default_factory=set)
     views: set[str] = field(default_factory=set)  # written to
+    tables: set[str] = field(default_factory=set)  # updated
     headers: list[ev.RunStarted] = field(default_factory=list)
+    clocks: dict[str, tuple[int, int]] = field(default_factory=dict)  # of its file: first and latest time
+    begun: list[str] = field(default_factory=list)  # processes that have a header
     commits: list[ev.EpochCommitted] = field(default_factory=list)  # without their certificates
     rest: int | None = None  # when all was propagated
     rested: Place = NOWHERE
@@ -83,11 +86,13 @@ class Told:
         """Add what the next piece tells; raise what it met."""
         if other.refusal is not None:
             raise other.refusal
+        self._go_on(other)
         self.events += other.events
         for kind, many in other.kinds.items():
             self.kinds[kind] = self.kinds.get(kind, 0) + many
         self.processes |= other.processes
         self.views |= other.views
+        self.tables |= other.tables
         self.headers += other.headers
         self.commits += other.commits
         if other.rested > self.rested:
@@ -95,6 +100,24 @@ class Told:
         self.updated = max(self.updated, other.updated)
         self.first_time = min((t for t in (self.first_time, other.first_time) if t is not None), default=None)
         self.last_time = max(self.last_time, other.last_time)
+
+    def begin(self) -> None:
+        """Say that another file begins."""
+        self.clocks = {}
+
+    def _go_on(self, other: "Told") -> None:
+        """Refuse what cannot follow in one file."""
+        for process in other.begun:
+            if process in self.begun:
+                raise HistoryError.one_of_many(f'a second run_started of process "{process}"')
+            self.begun.append(process)
+        for process, (first, last) in other.clocks.items():
+            start, before = self.clocks.get(process, (first, first))
+            if first < before:
+                raise HistoryError.one_of_many(
+                    f'the clock of process "{process}" goes back, from {before} to {first}'
+                )
+            self.clocks[process] = (start, last)
 
 
 class _Routed(Gathered):
@@ -267,7 +290,10 @@ def _told(read: _Read, columns: dict[str, Integers]) -> Told:
         kinds=read.whole.kinds,
         processes=set(read.names),
         views=set(read.whole.views),
+        tables=set(read.whole.tables),
         headers=read.whole.headers,
+        clocks=dict(zip(read.names, read.whole.clocks.spans(), strict=True)),
+        begun=[header.process for header in read.whole.headers],
         commits=[msgspec.structs.replace(e, absorbed=()) for e in events if isinstance(e, ev.EpochCommitted)],
         rest=rests[-1] if rests else None,
         rested=last(ev.Quiescent),
@@ -297,10 +323,7 @@ def _places(calls: Part, answers: Part, names: list[str]) -> Integers:
 
 
 def _mistake(operation: Operation, what: str) -> HistoryError:
-    return HistoryError(
-        f'operation {operation[1]} of "{operation[0]}" {what}',
-        next_step="`cvs convert` lists every mistake with its line",
-    )
+    return HistoryError.one_of_many(f'operation {operation[1]} of "{operation[0]}" {what}')
 
 
 def _stacked(parts: list[Part]) -> Part:

@@ -14,9 +14,10 @@ from cvs.errors import CvsError, HistoryError
 from cvs.history import events as ev
 from cvs.history.codec import event_of
 from cvs.model.cql_type import parse_type
-from cvs.model.definitions import table_from_json, view_from_json
+from cvs.model.definitions import is_defined, table_from_json, view_from_json
 from cvs.model.identity import Key, key_identity
 from cvs.model.outcome import OutcomeKind
+from cvs.model.scope import require_columns
 from cvs.model.types import normal
 from cvs.model.views import BaseTable
 
@@ -99,8 +100,7 @@ def _read_lines(data: bytes, found: Checked) -> None:
         lines.append(data[data.rfind(b"\n") + 1 :])
     for number, line in enumerate(lines, start=1):
         if not line.strip():
-            if line or number < len(lines):
-                found.complain(number, "an empty line")
+            found.complain(number, "an empty line")
             continue
         try:
             event = event_of(line)
@@ -200,10 +200,11 @@ class _Examiner:
 
     def _view(self, definition: dict[str, Any]) -> None:
         """Take a view: by its definition, or by its name alone if only the name is known."""
-        if set(definition) == {"name"}:
+        if not is_defined(definition):
             self.views.setdefault(str(definition["name"]), None)
         else:
             view = view_from_json(definition)
+            require_columns(view, self.tables)
             self.views[view.name] = len(view.key)
 
     def called(self, event: Any) -> None:
@@ -316,7 +317,7 @@ def require_keys(names: Iterable[tuple[str, Key]], definitions: Iterable[Mapping
     """Refuse such keys in what was not read line by line."""
     parts = {str(view.get("name")): len(view["key"]) for view in definitions if "key" in view}
     for complaint in wrong_keys(names, parts):
-        raise HistoryError(complaint, next_step="`cvs convert` lists every mistake with its line")
+        raise HistoryError.one_of_many(complaint)
 
 
 def _complain_of_twins(examiner: _Examiner, noun: str, names: Sequence[tuple[str, Key]]) -> None:

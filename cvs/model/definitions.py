@@ -6,11 +6,15 @@ purpose: a class that joins the algebra needs one word here.
 
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
-from typing import Any
+from functools import cache
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Literal as OneOf
 
 from cvs.errors import SpecificationError
 from cvs.model import views
 from cvs.model.expressions import Call, Column, Literal
+from cvs.model.scope import require_columns
 from cvs.model.values import from_json, to_json
 
 Json = Any  # because JSON nests
@@ -58,9 +62,16 @@ def definition_from_json(json: Json) -> Any:
     return _part(json, 0)
 
 
+def is_defined(json: Json) -> bool:
+    """Say whether a view is told by more than its name, which may be all that is known of it."""
+    return set(json) != {"name"}
+
+
 def view_from_json(json: Json) -> views.ViewDefinition:
-    """Return a view definition."""
-    return _checked(json, views.ViewDefinition)  # type: ignore[no-any-return]
+    """Return a view definition; one that reads columns of no table in it is refused."""
+    view: views.ViewDefinition = _checked(json, views.ViewDefinition)
+    require_columns(view)
+    return view
 
 
 def table_from_json(json: Json) -> views.BaseTable:
@@ -107,4 +118,25 @@ def _built(kind: type, given: dict[str, Json], depth: int) -> Any:
             values["function"] = views.AggregateFunction(values["function"])
         except ValueError as error:
             raise SpecificationError(f"{values['function']!r} is no aggregate function") from error
+    for name, value in values.items():
+        if not _fits(value, _types(kind)[name]):
+            raise SpecificationError(f"a {kind.__name__} takes no {given[name]!r:.60} as its {name}")
     return kind(**values)
+
+
+_types = cache(get_type_hints)
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    """Say whether a value is what a field says it is."""
+    kind, inner = get_origin(wanted), get_args(wanted)
+    if kind in (Union, UnionType):
+        return any(_fits(value, one) for one in inner)
+    if kind is OneOf:
+        return type(value) is str and value in inner
+    if kind is not tuple:
+        return type(value) is wanted
+    if not isinstance(value, tuple):
+        return False
+    each = inner[:1] * len(value) if inner[-1] is ... else inner
+    return len(value) == len(each) and all(map(_fits, value, each))

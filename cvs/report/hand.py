@@ -15,7 +15,7 @@ from cvs.errors import AssumptionError, SpecificationError
 from cvs.history.columns import Gathered
 from cvs.history.events import BaseUpdateCalled, BaseUpdateReturned, Checkpoint, RunStarted, UpdateReceived
 from cvs.history.packing import NotColumnarError
-from cvs.model.definitions import table_from_json, view_from_json
+from cvs.model.definitions import is_defined, table_from_json, view_from_json
 from cvs.model.identity import key_identity
 from cvs.model.views import BaseTable
 
@@ -185,7 +185,7 @@ def meanings_of(tables: dict[str, BaseTable]) -> Meanings:
     """Return what views mean by the definitions that a run carries itself."""
 
     def meaning(view: ViewRun) -> Meaning | None:
-        if view.definition is None or "relation" not in view.definition:
+        if view.definition is None or not is_defined(view.definition):
             return None
         return DefinitionMeaning(view_from_json(view.definition), tables)
 
@@ -194,7 +194,7 @@ def meanings_of(tables: dict[str, BaseTable]) -> Meanings:
 
 def _held_of(tables: dict[str, BaseTable], events: list[Any]) -> Meanings:
     def meaning(view: ViewRun) -> Meaning | None:
-        if view.definition is None or "relation" not in view.definition:
+        if view.definition is None or not is_defined(view.definition):
             return None
         definition = view_from_json(view.definition)
         return HeldMeaning(definition, tables, shown=shown_anyway(events, view.name, definition.partition))

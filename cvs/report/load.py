@@ -99,6 +99,8 @@ class Source:
                 mine = whole[np.searchsorted(whole, before) : np.searchsorted(whole, before + batch.num_rows)]
                 yield from parquet.events_of_rows(batch.take(mine - before))
                 before += batch.num_rows
+            if len(whole) and whole[-1] >= before:
+                raise HistoryError("damaged Parquet: it has fewer rows than its end says", where=self.file)
             return
         wanted, before = iter([*numbers, 0]), 0
         number = next(wanted)

@@ -9,16 +9,12 @@ What travels are Arrow tables, of Parquet's columns or of lines; an object becom
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark import SparkContext, StorageLevel
 from pyspark.serializers import PickleSerializer
 from pyspark.sql import SparkSession
@@ -31,106 +27,17 @@ from cvs.checker.replay import Run, ViewRun
 from cvs.checker.verdict import Finding
 from cvs.errors import CvsError, HistoryError, SpecificationError
 from cvs.history import events as ev
-from cvs.history import parquet
-from cvs.history.arrow import DICTIONARIES
-from cvs.history.carried import Arrow, gather, packed, tables_of
-from cvs.history.codec import event_of
-from cvs.history.columns import Gathered, Readers
+from cvs.history.carried import packed, tables_of
 from cvs.history.router import BASE, WRITE, Operation, Router, Told, Whose
-from cvs.model.definitions import table_from_json, view_from_json
+from cvs.history.sound import require_headers
+from cvs.model.definitions import is_defined, table_from_json, view_from_json
+from cvs.stream.pieces import Split, files_of, headers_of, splits_of
 
 EVENTS_A_PART = 1_000_000
 """A part is held in memory while it is judged; one view record is never cut."""
 
-_BATCHES = 4
-"""Of so many events as a part has: what one task reads, one batch at a time."""
-_LINE = 150  # bytes, about
 _REFUSED = "refused"
 _plain = PickleSerializer()
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """A piece of a file: some row groups, or the lines that begin in a range of bytes."""
-
-    number: int
-    file: Path
-    start: int
-    end: int
-    batch: int  # events, about, that are in hand at once
-    before: tuple["Split", ...] = ()  # the pieces before it in its file
-
-    def batches(self) -> Iterator[Arrow]:
-        """Read it."""
-        if self.file.suffix == ".parquet":
-            with _legible(self.file):
-                opened = pq.ParquetFile(self.file, read_dictionary=DICTIONARIES)
-                parquet.require_schema(pq.read_schema(self.file))
-                yield from opened.iter_batches(self.batch, row_groups=range(self.start, self.end))
-            return
-        with self.file.open("rb") as file:
-            file.seek(max(self.start - 1, 0))
-            if self.start:
-                file.readline()  # because the line before may begin in the piece before
-            while file.tell() < self.end:
-                whole = file.read(min(self.batch * _LINE, self.end - file.tell()))
-                yield _lines(
-                    whole if whole.endswith(b"\n") else whole + file.readline().rstrip(b"\n") + b"\n"
-                )
-
-    def latest(self, before: tuple[int, ...]) -> Any:
-        """Return of each event the latest time in its file until then."""
-        times = [np.full(1, before[self.number])]
-        for batch in self.batches():
-            whole = Gathered(Readers())
-            gather(whole, pa.Table.from_batches([batch]))
-            times.append(whole.times())
-        return np.maximum.accumulate(np.concatenate(times))[1:]
-
-
-@contextmanager
-def _legible(file: Path) -> Iterator[None]:
-    """Say which file cannot be read."""
-    try:
-        yield
-    except (pa.ArrowException, OSError) as damage:
-        raise HistoryError(f"damaged Parquet: {damage}", where=str(file)) from None
-
-
-def _lines(whole: bytes) -> Arrow:
-    ends = np.flatnonzero(np.frombuffer(whole, np.uint8) == ord("\n")) + 1
-    buffers = [None, pa.py_buffer(np.append(0, ends)), pa.py_buffer(whole)]
-    return pa.RecordBatch.from_arrays(
-        [pa.Array.from_buffers(pa.large_binary(), len(ends), buffers)], ["line"]
-    )
-
-
-def _splits(files: list[Path], batch: int, tasks: int) -> tuple[list[Split], int]:
-    """Cut the files into pieces of some batches, but into as many as there are tasks; say about how many events."""
-    sizes = [_sizes(file) for file in files]
-    events = sum(map(sum, sizes))
-    piece = max(1, min(_BATCHES * batch, events // tasks))
-    found: list[Split] = []
-    for file, own in zip(files, sizes, strict=True):
-        if file.suffix == ".parquet":
-            ends, whole = len(own), list(accumulate(own))
-            starts = [n for n in range(ends) if not n or whole[n] // piece > whole[n - 1] // piece]
-        else:
-            ends = file.stat().st_size
-            starts = list(range(0, ends, piece * _LINE))
-        before: list[Split] = []
-        for start, end in zip(starts, [*starts[1:], ends], strict=True):
-            before.append(Split(len(found) + len(before), file, start, end, batch, tuple(before)))
-        found += before
-    return found, events
-
-
-def _sizes(file: Path) -> list[int]:
-    """Return how many events the row groups of a file have, or about how many its lines are."""
-    if file.suffix != ".parquet":
-        return [file.stat().st_size // _LINE]
-    groups = pq.ParquetFile(file).metadata
-    return [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
 
 
 @dataclass(frozen=True)
@@ -149,7 +56,7 @@ class Task:
 
         def meaning(view: ViewRun) -> Meaning | None:
             if view.name not in known:
-                defined = view.definition is not None and "relation" in view.definition
+                defined = view.definition is not None and is_defined(view.definition)
                 known[view.name] = (
                     DefinitionMeaning(view_from_json(view.definition or {}), tables) if defined else None
                 )
@@ -220,34 +127,41 @@ def audit(
     events_a_part: int = EVENTS_A_PART,
 ) -> Judgement:
     """Judge a run; `progress` is told how many tasks are done, and how many are known."""
-    files = [file for path in paths for file in _files(path)]
+    files = [file for path in paths for file in files_of(path)]
     if not files:
         raise HistoryError("no history file there", next_step="name files that end in .ndjson or .parquet")
-    headers = _headers(files)
+    with _watched(session, progress):
+        return in_tasks(session.sparkContext, files, budget=budget, events_a_part=events_a_part)
+
+
+def in_tasks(context: SparkContext, files: list[Path], *, budget: int, events_a_part: int) -> Judgement:
+    """Judge a run of some files."""
+    headers = headers_of(files)
     try:
-        with _watched(session, progress):
-            return _audited(session, files, headers, budget, events_a_part=events_a_part)
-    except SpecificationError as wrong:  # a value that is none of its type, in a file
-        raise HistoryError(wrong.what, where=wrong.where, next_step=wrong.next_step) from None
+        return _in_tasks(context, files, headers, budget, events_a_part=events_a_part)
+    except SpecificationError as wrong:  # a value that is none of its type, a definition that is none
+        where = wrong.where or ", ".join(map(str, files[:3]))
+        raise HistoryError(wrong.what, where=where, next_step=wrong.next_step) from None
 
 
-def _audited(
-    session: SparkSession,
+def _in_tasks(
+    context: SparkContext,
     files: list[Path],
     headers: tuple[ev.RunStarted, ...],
     budget: int,
     *,
     events_a_part: int,
 ) -> Judgement:
-    context = session.sparkContext
-    splits, events = _splits(files, events_a_part, context.defaultParallelism)
+    splits, events = splits_of(files, events_a_part, context.defaultParallelism)
     parts = max(context.defaultParallelism, events // events_a_part + 1)
     several = len(files) > 1
     task = Task(Facts(headers=headers, parts=parts), budget, several)
+    _ = replace(task).parts  # wrong definitions are refused here: what a task raises comes with its stack
     routed = context.parallelize(splits, len(splits)).flatMap(task.route).persist(StorageLevel.DISK_ONLY)
     try:
         told = dict(routed.filter(lambda item: item[0] == 0).values().collect())
-        task, run = _known(task, [told[split.number] for split in splits])
+        task, run = _known(task, splits, [told[split.number] for split in splits])
+        _ = replace(task).parts
         if several:
             task = replace(task, facts=replace(task.facts, before=_times_before(splits, told)))
         of_side = {
@@ -270,46 +184,14 @@ def _not_refused(answer: list[Finding] | CvsError) -> list[Finding]:
     return answer
 
 
-def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        return sorted(
-            p for p in path.rglob("*") if p.is_file() and (".ndjson" in p.name or p.suffix == ".parquet")
-        )
-    if not path.exists():
-        raise HistoryError.unreadable("no such file", where=str(path))
-    return [path]
-
-
-def _headers(files: list[Path]) -> tuple[ev.RunStarted, ...]:
-    """Read the first lines of each file: every process begins with its header."""
-    found: list[ev.RunStarted] = []
-    for file in files:
-        with _legible(file):
-            own = list(takewhile(lambda event: isinstance(event, ev.RunStarted), _first(file)))
-        if not own:
-            raise HistoryError("a history begins with run_started", where=str(file))
-        found += own
-    return tuple(found)
-
-
-def _first(file: Path) -> Iterator[Any]:
-    if file.suffix == ".parquet":
-        for batch in pq.ParquetFile(file).iter_batches(batch_size=64):
-            yield from parquet.events_of(batch)
-        return
-    if file.suffix in (".gz", ".zst"):
-        raise SpecificationError(
-            "compressed lines cannot be split", where=str(file), next_step="cvs convert RUN --to run.parquet"
-        )
-    with file.open("rb") as opened:
-        yield from map(event_of, opened)
-
-
-def _known(task: Task, told: list[Told]) -> tuple[Task, Run]:
+def _known(task: Task, splits: list[Split], told: list[Told]) -> tuple[Task, Run]:
     """Put together what the pieces told of the whole."""
     whole = Told()
-    for each in told:
+    for split, each in zip(splits, told, strict=True):
+        if not split.before:
+            whole.begin()
         whole.add(each)
+    require_headers(whole.headers, whole.views, whole.tables)
     refused(whole.kinds)
     facts = replace(
         task.facts,

@@ -7,6 +7,8 @@ from typing import Any
 
 from cvs.checker.meaning import TableMeaning
 from cvs.history import events as ev
+from cvs.history.codec import history_bytes
+from cvs.history.validate import checked
 
 KINDS = ("keyed", "count", "sum", "min", "product")
 
@@ -67,6 +69,11 @@ def sum_by_group(present: Any) -> dict[tuple[Any, ...], dict[str, Any]]:
 
 SUMS = TableMeaning(rows=sum_by_group, keys=lambda _, row: [(row["x"],)])
 """The view most stories are about, as the checker takes it."""
+
+
+def is_history(events: list[Any]) -> bool:
+    """Say whether the strict reader has no complaint: what is damaged may be no history any more."""
+    return not checked(history_bytes(events), "damaged").complaints
 
 
 class Recorder:

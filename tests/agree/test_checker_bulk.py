@@ -21,7 +21,7 @@ from cvs.history import events as ev
 from cvs.history.columns import Gathered
 from cvs.model.definitions import definition_to_json, view_from_json
 from cvs.model.views import BaseTable
-from tests.agree.problems import Recorder
+from tests.agree.problems import Recorder, is_history
 from tests.stories.views import VIEWS
 
 
@@ -64,10 +64,21 @@ def damaged(chance: random.Random, events: list[Any]) -> list[Any]:
                 {"absorbed": other.absorbed},
                 {"new": other.new},
                 {"expected": other.expected},
-                {"time": event.time + chance.choice((-200, 200))},
+                {"time": _at_another_time(chance, events, place)},
             ]
         )
     return [*events[:place], msgspec.structs.replace(event, **change), *events[place + 1 :]]
+
+
+def _at_another_time(chance: random.Random, events: list[Any], place: int) -> int:
+    """Return an earlier or a later time that the clock of the process allows."""
+    event = events[place]
+    before, after = (
+        [each.time for each in some if each.process == event.process]
+        for some in (events[:place], events[place + 1 :])
+    )
+    wanted = event.time + chance.choice((-200, 200))
+    return min(max(wanted, max(before, default=0)), min(after, default=wanted))
 
 
 @pytest.mark.slow
@@ -129,6 +140,8 @@ def test_sums_of_decimals_are_judged_as_sums_of_whole_numbers() -> None:
         events = certified(chance, "sum", moves=number % 3 == 0)
         if number % 2:
             events = damaged(chance, events)
+        if not is_history(events):
+            continue
         whole = large_of(events, "sum")
         prices = large_of(in_decimals(events, 2), "sum", {"r": TABLE})
         fine = large_of(in_decimals(events, 9), "sum", {"r": TABLE})

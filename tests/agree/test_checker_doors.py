@@ -68,7 +68,7 @@ def test_a_large_run_is_judged_the_same_through_every_door() -> None:
     """Right runs and runs damaged by every corruptor: events, lines and Parquet give one judgement."""
     chance = random.Random(12)
     compared, taken = Counter[bool](), Counter[str]()
-    for number in range(150):
+    for number in range(170):
         name = chance.choice(("sum", "count", "rows", "small"))
         events = certified(chance, name, moves=number % 3 == 0)
         if number % 2:

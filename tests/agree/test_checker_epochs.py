@@ -27,7 +27,7 @@ from cvs.history.columns import Gathered
 from cvs.history.fields import APPLIED, UNKNOWN
 from cvs.model.definitions import definition_to_json, view_from_json
 from cvs.report.hand import events_in_bulk, judge_events
-from tests.agree.problems import Recorder
+from tests.agree.problems import Recorder, is_history
 from tests.agree.test_checker_bulk import damaged
 from tests.stories.views import VIEWS
 
@@ -210,6 +210,9 @@ def agree(seed: int, number: int) -> Counter[str]:
         if chance.random() < 0.3:
             events = silent(chance, events)
             count["answers were lost"] += 1
+        if not is_history(events):
+            count["no history"] += 1
+            continue
         (accepted, refuted), large, exact = both(events, name)
         if accepted is None:
             count["left whole to the exact judge"] += 1

@@ -32,7 +32,7 @@ def carried(events: list[Any], task: Facts, parts: Parts, *, lines: bool, batch:
     """Divide a history as the engine does, in batches, without the engine."""
     (whole,) = batches_of(events)
     if lines:
-        column = pa.array([line_of(event) + b"\n" for event in events], pa.large_binary())
+        column = pa.array([line_of(event) for event in events], pa.large_binary())
         whole = pa.RecordBatch.from_arrays([column], ["line"])
     router = Router(task.parts, parts.headers)
     of_part: dict[int, list[Any]] = {n: [] for n in range(task.parts)}

@@ -47,8 +47,7 @@ def many(chance: random.Random, runs: int) -> list[Any]:
         name = chance.choice(("sum", "count", "rows"))
         each = certified(chance, name, moves=number % 2 == 0)
         if number % 3:
-            hurt = damaged(chance, each)
-            each = hurt if _in_turn(hurt) else each
+            each = damaged(chance, each)
         if number % 4 == 1:
             each = [
                 _unanswered(e) if e.time == 60 and isinstance(e, ev.BaseUpdateReturned) else e for e in each
@@ -65,19 +64,6 @@ def many(chance: random.Random, runs: int) -> list[Any]:
     ]
     events.sort(key=lambda event: event.time)
     return [*headers, *events, ev.Quiescent(process="w.0", time=events[-1].time + 1)]
-
-
-def _in_turn(events: list[Any]) -> bool:
-    """Say whether nothing returns before it is called, as in every file that a process wrote."""
-    called: set[int] = set()
-    for event in sorted(events, key=lambda event: event.time):
-        if isinstance(event, ev.TestAndSetCalled | ev.BaseUpdateCalled):
-            called.add(event.operation)
-        elif (
-            isinstance(event, ev.TestAndSetReturned | ev.BaseUpdateReturned) and event.operation not in called
-        ):
-            return False
-    return True
 
 
 def _unanswered(event: ev.BaseUpdateReturned) -> ev.BaseUpdateReturned:

@@ -4,7 +4,6 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,14 @@ from cvs.history import events as ev
 from cvs.history.codec import history_bytes
 from cvs.history.router import BASE, WRITE
 from cvs.stream import audit as engine
-from cvs.stream.audit import Split, Task
+from cvs.stream.audit import Task
+from cvs.stream.pieces import Split, files_of, headers_of
 from tests.agree.test_checker_bulk import certified
 
 Carried = list[tuple[int, Any]]
 
 
-SESSION: Any = None  # what is refused before Spark is asked
+SPARK: Any = None  # what is refused before Spark is asked
 
 
 def written(folder: Path, events: list[Any]) -> Path:
@@ -33,7 +33,7 @@ def written(folder: Path, events: list[Any]) -> Path:
 
 def routed(file: Path, cuts: list[int]) -> tuple[Task, Carried, Carried]:
     """Do what the tasks do until parts are judged: one part, pieces of lines cut at some bytes."""
-    headers = engine._headers([file])
+    headers = headers_of([file])
     task = Task(Facts(headers=headers, parts=1, has_base_log=True, written=frozenset("v")), 1_000, False)
     pieces: list[Split] = []
     for start, end in zip([0, *cuts], [*cuts, file.stat().st_size], strict=True):
@@ -89,7 +89,7 @@ def test_what_base_records_are_refused_for_reaches_the_part(
 def test_files_that_are_no_history_are_named(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"PAR1 and nothing more" if name.startswith("torn") else b"")
     with pytest.raises(HistoryError) as refusal:
-        engine.audit(SESSION, [tmp_path], budget=1_000)
+        engine.in_tasks(SPARK, files_of(tmp_path), budget=1_000, events_a_part=10)
     assert str(tmp_path / name) in str(refusal.value)
 
 
@@ -101,12 +101,12 @@ def test_a_value_that_is_none_of_its_type_is_a_mistake_of_the_file(
     def refused(*_: Any, **__: Any) -> Any:
         raise SpecificationError("'four' is no decimal")
 
-    monkeypatch.setattr(engine, "_audited", refused)
-    monkeypatch.setattr(engine, "_watched", lambda *_: nullcontext())
+    monkeypatch.setattr(engine, "_in_tasks", refused)
+    file = written(tmp_path, certified(random.Random(6), "sum"))
     with pytest.raises(HistoryError, match="is no decimal"):
-        engine.audit(SESSION, [written(tmp_path, certified(random.Random(6), "sum"))], budget=1)
+        engine.in_tasks(SPARK, [file], budget=1, events_a_part=10)
 
 
 def test_a_folder_without_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="no history file there"):
-        engine.audit(SESSION, [tmp_path], budget=1_000)
+        engine.audit(SPARK, [tmp_path], budget=1_000)
