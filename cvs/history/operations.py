@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from cvs.errors import HistoryError
 from cvs.history.fields import UNKNOWN
 from cvs.history.packing import NONE, Integers, NotColumnarError, Part
 
@@ -38,7 +39,7 @@ def joined(
     if order is not None:
         number, answered = order[number], order[answered]
     if (answered[place >= 0] < number[place >= 0]).any():
-        raise NotColumnarError("returns before their calls")
+        raise HistoryError.one_of_many("returns before their calls")
     part = {name: calls[name] for name in own}
     if "seen" in answers:
         part["seen"] = np.append(answers["seen"], NONE)[place]

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from cvs.errors import HistoryError
 from cvs.history import events as ev
 from cvs.history.fields import APPLIED, REJECTED
 from cvs.history.operations import Operations
-from cvs.history.packing import NONE, Integers, NotColumnarError, Part
+from cvs.history.packing import NONE, Integers, Part
 
 _NEVER = -(1 << 63)
 
@@ -30,7 +31,7 @@ class Clocks:
         first = np.flatnonzero(np.append(True, who[1:] != who[:-1])[: len(who)])
         before[first] = self.latest[who[first]]
         if (times < before).any():
-            raise NotColumnarError("a clock goes back")
+            raise HistoryError.one_of_many("a clock goes back")
         fresh = first[before[first] == _NEVER]
         self.first[who[fresh]] = times[fresh]
         self.latest[who] = times  # the last of each stays
@@ -44,9 +45,9 @@ def require_headers(headers: Iterable[ev.RunStarted], views: Iterable[str], tabl
     """Refuse headers of another format, or of several runs; and what was written to that none of them has."""
     kept = list(headers)
     if any(header.format != ev.FORMAT or header.clock_error < 0 for header in kept):
-        raise NotColumnarError("another format")
+        raise HistoryError.one_of_many("another format")
     if len({header.run for header in kept}) > 1:
-        raise NotColumnarError("several runs")
+        raise HistoryError.one_of_many("several runs")
     _require_known(views, (str(view.get("name")) for header in kept for view in header.views))
     _require_known(tables, (str(table.get("name")) for header in kept for table in header.tables))
 
@@ -55,28 +56,28 @@ def require_begun(started: Part, starts: Sequence[int], events: int) -> None:
     """Refuse a file that does not begin with a header, and a process that has two."""
     begins = np.array([start for start in starts or [0] if start < events], np.int64)
     if not np.isin(begins + 1, started["number"]).all():
-        raise NotColumnarError("a file does not begin with run_started")
+        raise HistoryError.one_of_many("a file does not begin with run_started")
     if len(np.unique(started["process"])) < len(started["process"]):
-        raise NotColumnarError("a process has begun twice")
+        raise HistoryError.one_of_many("a process has begun twice")
 
 
 def _require_known(names: Iterable[str], defined: Iterable[str]) -> None:
     known = set(defined)
     if known and not known.issuperset(names):
-        raise NotColumnarError("a table or view is not in the header")
+        raise HistoryError.one_of_many("a table or view is not in the header")
 
 
 def require_operations(updates: Operations, writes: Operations) -> None:
     """Refuse what no operation says."""
     versions = updates.own["version"]
     if (versions < 1).any():
-        raise NotColumnarError("a version before the first")
+        raise HistoryError.one_of_many("a version before the first")
     owner, version = updates.owner[updates.outcome == APPLIED], versions[updates.outcome == APPLIED]
     order = np.lexsort((version, owner))
     owner, version = owner[order], version[order]
     if ((owner[1:] == owner[:-1]) & (version[1:] == version[:-1])).any():
-        raise NotColumnarError("two applied updates of one version")
+        raise HistoryError.one_of_many("two applied updates of one version")
     if (writes.own["expected"] == writes.own["new"]).any():
-        raise NotColumnarError("a test-and-set that changes no signature")
+        raise HistoryError.one_of_many("a test-and-set that changes no signature")
     if ((writes.own["seen"] != NONE) & (writes.outcome != REJECTED)).any():
-        raise NotColumnarError("a signature returned by what was not rejected")
+        raise HistoryError.one_of_many("a signature returned by what was not rejected")

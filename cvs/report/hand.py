@@ -11,7 +11,7 @@ from cvs.checker.reference import REFERENCES
 from cvs.checker.replay import Run, ViewRun, replay
 from cvs.checker.unheld import HeldMeaning, shown_anyway, without_them
 from cvs.checker.verdict import Finding, Verdict
-from cvs.errors import AssumptionError, SpecificationError
+from cvs.errors import AssumptionError, HistoryError, SpecificationError
 from cvs.history.columns import Gathered
 from cvs.history.events import BaseUpdateCalled, BaseUpdateReturned, Checkpoint, RunStarted, UpdateReceived
 from cvs.history.packing import NotColumnarError
@@ -104,7 +104,7 @@ def _over_columns(
     try:
         gathered.take(events)
         columns = gathered.columns()
-    except NotColumnarError:
+    except (NotColumnarError, HistoryError):
         return None, set()
     unsettled: set[str] = set()
     again = lambda numbers: [events[n - 1] for n in numbers]  # noqa: E731 -- because it is a word for what follows

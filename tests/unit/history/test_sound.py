@@ -9,7 +9,6 @@ from cvs.errors import HistoryError
 from cvs.history import events as ev
 from cvs.history.codec import events_of_block, history_bytes
 from cvs.history.columns import Columns, Gathered, Readers
-from cvs.history.packing import NotColumnarError
 from cvs.history.validate import checked
 from tests.unit.report.sample import violated
 
@@ -64,7 +63,7 @@ def test_no_door_takes_what_is_no_history(mistake: str) -> None:
     assert not checked(history_bytes(WHOLE), "run").complaints
     assert gathered(WHOLE).events == len(WHOLE)
     assert checked(history_bytes(WRONG[mistake]), "run").complaints
-    with pytest.raises(NotColumnarError, match=mistake):
+    with pytest.raises(HistoryError, match=mistake):
         gathered(WRONG[mistake])
 
 
@@ -72,7 +71,7 @@ def test_a_process_is_of_one_file() -> None:
     header, last = msgspec.structs.replace(WHOLE[0], views=()), msgspec.structs.replace(WHOLE[-1], time=5)
     other = [msgspec.structs.replace(event, process="other") for event in (header, last)]
     assert gathered(WHOLE, other).events == len(WHOLE) + 2
-    with pytest.raises(NotColumnarError, match="a process has begun twice"):
+    with pytest.raises(HistoryError, match="a process has begun twice"):
         gathered(WHOLE, [header, last])
 
 

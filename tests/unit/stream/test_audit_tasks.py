@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from cvs.checker.parts import Facts
@@ -60,7 +61,11 @@ print("pandas" in sys.modules)
 
 def test_what_a_part_refuses_is_an_answer(tmp_path: Path) -> None:
     events = certified(random.Random(6), "sum")
-    calls = [e for e in events if isinstance(e, ev.TestAndSetCalled | ev.TestAndSetReturned)][:2]
+    calls = [
+        msgspec.structs.replace(e, time=events[-1].time)
+        for e in events
+        if isinstance(e, ev.TestAndSetCalled | ev.TestAndSetReturned)
+    ][:2]
     file = written(tmp_path, [*events[:-1], *calls, events[-1]])
     task, base, write = routed(file, [len(history_bytes(events[:-1]))])
     (refusal,) = task.judge(0, [*task.accompany(base), *write])
