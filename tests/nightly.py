@@ -79,7 +79,7 @@ EXAMPLES = {
     "capture-differential": 50_000,
     "crash": 30,
     "crash-clocks": 14,
-    "agree": 20_000,
+    "agree": 10_000,
     "properties": 2_000,
     "plans": 2_000,
 } | {part: 2_000 for part in PARTS if part.startswith("levels-")}
