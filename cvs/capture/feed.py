@@ -48,6 +48,10 @@ class Head(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Feed(Protocol):
     """What a consumer reads and a producer appends to. One producer a stream; consumers as many as like."""
 
+    @property
+    def silence(self) -> float:
+        """Return for how many seconds somebody has waited for an answer now; other threads ask that."""
+
     def streams(self) -> list[str]:
         """Name the streams, sorted."""
 

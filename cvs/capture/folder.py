@@ -43,6 +43,8 @@ def reference_of(definition: TableDefinition) -> str:
 class FolderFeed:
     """The folder backend of `Feed`; many readers and, a stream, one producer process (guarded by a lock)."""
 
+    silence = 0.0
+
     def __init__(self, root: Path | str, *, segment_bytes: int = SEGMENT_BYTES) -> None:
         """Open a feed; the folder is made by the first producer."""
         self.root = Path(root)

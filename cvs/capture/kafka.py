@@ -20,12 +20,12 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from cvs.capture.changes import Change, TableDefinition, decode_changes, encode_changes
 from cvs.capture.feed import Head, Source, TakenError
 from cvs.capture.folder import reference_of
-from cvs.capture.kafka_reader import QUIET, WAIT_SECONDS, TopicReader, answered
+from cvs.capture.kafka_reader import Brokers, TopicReader
 from cvs.errors import HistoryError, StoreError
 
 HEADS_BACK = 10
@@ -45,7 +45,7 @@ def _alone(
 
     @wraps(method)
     def alone(self: "KafkaFeed", /, *arguments: Arguments.args, **named: Arguments.kwargs) -> Found:
-        with self._lock, answered(self._settings["bootstrap.servers"]):
+        with self._lock, self._brokers.asked():
             return method(self, *arguments, **named)
 
     return alone
@@ -56,23 +56,27 @@ class KafkaFeed:
 
     def __init__(self, bootstrap: str, topic: str = "cvs-feed", *, replication: int = 1) -> None:
         """Remember the brokers; connect at first use."""
-        self._settings: dict[str, Any] = {**QUIET, "bootstrap.servers": bootstrap}
+        self._brokers = Brokers(bootstrap)
         self._topic = topic
         self._replication = replication
-        self._admin = AdminClient(self._settings)
         self._definitions: dict[str, TableDefinition] = {}
         self._producer: Any = None
         self._publishers: dict[str, Any] = {}  # of the heads of streams that this process produces
-        self._reader = TopicReader(bootstrap)
+        self._reader = TopicReader(self._brokers)
         self._heads: dict[str, Head] = {}  # of streams that this process produces
         self._begun: set[str] = set()  # streams that are known to have a head
         self._lock = RLock()
+
+    @property
+    def silence(self) -> float:
+        """Return for how many seconds the brokers are waited for now."""
+        return self._brokers.silence
 
     @_alone
     def streams(self) -> list[str]:
         """Name the streams, sorted."""
         prefix, suffix = f"{self._topic}.", ".head"
-        topics = self._admin.list_topics(timeout=WAIT_SECONDS).topics
+        topics = self._brokers.topics()
         found = (name for name in topics if name.startswith(prefix) and name.endswith(suffix))
         return sorted(filter(self._has_head, (name[len(prefix) : -len(suffix)] for name in found)))
 
@@ -175,15 +179,15 @@ class KafkaFeed:
     @_alone
     def collect(self) -> int:
         """Let the broker delete what every holder has passed; it does not say how many bytes that frees."""
-        topics = self._admin.list_topics(timeout=WAIT_SECONDS).topics
+        topics = self._brokers.topics()
         holds = self._table(f"{self._topic}.holds") if f"{self._topic}.holds" in topics else {}
         needed = [msgspec.json.decode(value, type=dict[str, int]) for value in holds.values()]
         for stream in self.streams() if needed else ():
             before = min(hold.get(stream, 0) for hold in needed)
             if before > self.first(stream):
                 partition = TopicPartition(f"{self._topic}.{stream}", 0, before)
-                for future in self._admin.delete_records([partition]).values():
-                    future.result(WAIT_SECONDS)
+                for future in self._brokers.admin.delete_records([partition]).values():
+                    future.result(self._brokers.patience)
         return 0
 
     def close(self) -> None:
@@ -224,9 +228,9 @@ class KafkaFeed:
 
     def _fence(self, topic: str) -> Any:
         """Become the only one who may publish heads: whoever did so before is fenced by the brokers."""
-        publisher = Producer({**self._settings, "transactional.id": topic, "linger.ms": 0})
+        publisher = Producer({**self._brokers.settings, "transactional.id": topic, "linger.ms": 0})
         try:
-            publisher.init_transactions(WAIT_SECONDS)
+            publisher.init_transactions(self._brokers.patience)
         except KafkaException as fault:
             raise StoreError(
                 f"Kafka gives no transaction, which guards a stream against a second capture: {fault}",
@@ -241,7 +245,7 @@ class KafkaFeed:
         try:
             publisher.begin_transaction()
             publisher.produce(topic, msgspec.msgpack.encode(head), key=stream.encode(), partition=0)
-            publisher.commit_transaction(WAIT_SECONDS)
+            publisher.commit_transaction(self._brokers.patience)
         except KafkaException as fault:
             del self._publishers[stream], self._heads[stream]  # the next append begins anew, from what stands
             if fault.args[0].fatal() or fault.args[0].code() in FENCED:
@@ -250,36 +254,36 @@ class KafkaFeed:
                     where=topic,
                     next_step="end one of the two captures",
                 ) from fault
-            raise StoreError(f"Kafka did not take the head: {fault}", where=topic) from fault
+            raise self._brokers.silent(f"Kafka did not take the head of {stream}: {fault}") from fault
 
     def _make(self, topic: str, *, compacted: bool) -> None:
-        if topic in self._admin.list_topics(timeout=WAIT_SECONDS).topics:
+        if topic in self._brokers.topics():
             return
         policy = (
             {"cleanup.policy": "compact"} if compacted else {"retention.ms": "-1", "retention.bytes": "-1"}
         )
         new = NewTopic(topic, num_partitions=1, replication_factor=self._replication, config=policy)
-        for future in self._admin.create_topics([new]).values():
+        for future in self._brokers.admin.create_topics([new]).values():
             try:
-                future.result(WAIT_SECONDS)
+                future.result(self._brokers.patience)
             except KafkaException as fault:
                 if "already exists" not in str(fault):
                     raise StoreError(f"Kafka made no topic: {fault}", where=topic) from fault
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline = time.monotonic() + self._brokers.patience
         while not self._has_leader(topic):
             if time.monotonic() > deadline:
                 raise StoreError("Kafka made a topic that has no leader", where=topic)
             time.sleep(0.05)
 
     def _has_leader(self, topic: str) -> bool:
-        found = self._admin.list_topics(topic, timeout=WAIT_SECONDS).topics.get(topic)
+        found = self._brokers.topics(topic).get(topic)
         return bool(found and not found.error and found.partitions and found.partitions[0].leader >= 0)
 
     def _send(self, topic: str, messages: Sequence[tuple[bytes | None, bytes | None]]) -> int:
         """Send messages in order; return the end when all in-sync replicas have all of them, or raise."""
         if self._producer is None:
             self._producer = Producer(
-                {**self._settings, "acks": "all", "enable.idempotence": True, "linger.ms": 0}
+                {**self._brokers.settings, "acks": "all", "enable.idempotence": True, "linger.ms": 0}
             )
         faults: list[Any] = []
         ends = [0]
@@ -297,12 +301,10 @@ class KafkaFeed:
                     break
                 except BufferError:  # the local queue is full: let some out
                     self._producer.poll(0.1)
-        left = self._producer.flush(WAIT_SECONDS)
+        left = self._producer.flush(self._brokers.patience)
         if faults or left:
-            raise StoreError(
-                f"Kafka did not take {left + len(faults)} of {len(messages)} messages: {faults[:1]}",
-                where=topic,
-                next_step="are the brokers up? the changes are still in the node's log",
+            raise self._brokers.silent(
+                f"Kafka did not take {left + len(faults)} of {len(messages)} messages of {topic}: {faults[:1]}"
             )
         return max(ends)
 

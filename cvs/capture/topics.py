@@ -9,13 +9,13 @@ is told so. A compacted topic has lost changes and is refused.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import ConfigResource, ResourceType
 
 from cvs.capture.changes import Change, TableDefinition
 from cvs.capture.feed import Head, Source, of_node
 from cvs.capture.folder import reference_of
 from cvs.capture.kafka import KafkaFeed
-from cvs.capture.kafka_reader import QUIET, WAIT_SECONDS, TopicReader, answered
+from cvs.capture.kafka_reader import Brokers, TopicReader
 from cvs.capture.messages import NOTHING, ChangeMaker
 from cvs.errors import CvsError, HistoryError, SpecificationError
 
@@ -49,16 +49,19 @@ class TopicsFeed:
         self._definitions = {maker.reference: maker.definition for maker in makers.values()}
         self._reading = reading(makers)
         self._wanted = wanted
-        self._bootstrap = bootstrap
-        self._admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
-        self._reader = TopicReader(bootstrap)
+        self._brokers = Brokers(bootstrap)
+        self._reader = TopicReader(self._brokers)
         self._checked: set[str] = set()
         self._heads: dict[str, Head] = {}
 
+    @property
+    def silence(self) -> float:
+        """Return for how many seconds the brokers are waited for now."""
+        return self._brokers.silence
+
     def streams(self) -> list[str]:
         """Name the partitions of the topics, sorted."""
-        with answered(self._bootstrap):
-            topics = self._admin.list_topics(timeout=WAIT_SECONDS).topics
+        topics = self._brokers.topics()
         found = [name for name in topics if self._wanted(name)]
         for name in found:
             self._refuse_compacted(name)
@@ -146,8 +149,10 @@ class TopicsFeed:
         if topic in self._checked:
             return
         resource = ConfigResource(ResourceType.TOPIC, topic)
-        (answer,) = self._admin.describe_configs([resource]).values()
-        if "compact" in answer.result(WAIT_SECONDS)["cleanup.policy"].value:
+        (answer,) = self._brokers.admin.describe_configs([resource]).values()
+        with self._brokers.asked() as seconds:
+            found = answer.result(seconds)
+        if "compact" in found["cleanup.policy"].value:
             raise SpecificationError(
                 f"topic {topic} is compacted: changes of it are lost", next_step="set cleanup.policy=delete"
             )
@@ -174,6 +179,11 @@ class JoinedFeed:
 
     def _of(self, stream: str) -> "TopicsFeed | KafkaFeed":
         return self._own if of_node(stream) else self._others
+
+    @property
+    def silence(self) -> float:
+        """Return for how many seconds the brokers are waited for now."""
+        return max(self._others.silence, self._own.silence)
 
     def streams(self) -> list[str]:
         """Name the streams of both, sorted."""

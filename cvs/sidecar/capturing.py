@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cvs.capture.feed import Head, TakenError, of_node
+from cvs.capture.feed import Feed, Head, TakenError, of_node
 from cvs.capture.node import NodeConnection
 from cvs.capture.opening import filled_by_others, open_feed, refuse_filled_by_others
 from cvs.capture.runner import Capture, Status
@@ -23,6 +23,8 @@ from cvs.stream.build import ALWAYS, PREFIX
 AUTO = "auto"
 WAIT_SECONDS = 0.5
 STILL_SECONDS = 60.0
+SILENT_SECONDS = 3.0
+SILENT = "the feed does not answer: see that what [feed] names runs and can be reached"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,6 +38,7 @@ class Capturing:
     leads: Callable[[], bool]
     failure: Exception | None = None
     _status: Status | None = None
+    _feed: Feed | None = None
     _thread: threading.Thread | None = None
     _pause: threading.Event = field(default_factory=threading.Event)
 
@@ -78,8 +81,9 @@ class Capturing:
 
     def problems(self) -> tuple[str, ...]:
         """Say what needs a person."""
-        status = self._status
-        return (status.alarm,) if status is not None and status.alarm else ()
+        status, feed = self._status, self._feed
+        alarm = (status.alarm,) if status is not None and status.alarm else ()
+        return (*alarm, *(silent(feed) if feed is not None else ()))
 
     def _guarded(self) -> None:
         try:
@@ -109,7 +113,7 @@ class Capturing:
     def _follow(self) -> None:
         """Capture until the end, or until another leads."""
         connection = _connection(self.settings)
-        feed = open_feed(self.settings.feed.name)
+        self._feed = feed = open_feed(self.settings.feed.name)
         capture = Capture(
             connection,
             feed,
@@ -124,7 +128,7 @@ class Capturing:
         finally:
             capture.close()
             feed.close()
-            self._status = None
+            self._status = self._feed = None
 
     def _while_leading(self) -> None:
         while self.leads() and not self.ended.wait(WAIT_SECONDS):
@@ -149,6 +153,11 @@ def folder_beside(settings: Settings) -> Path | None:
     finally:
         connection.close()
     return folder if alone and folder.is_dir() and os.access(folder, os.R_OK | os.W_OK | os.X_OK) else None
+
+
+def silent(feed: Feed) -> tuple[str, ...]:
+    """Say that somebody waits for a feed's answer; nothing if nobody does, or not for long."""
+    return (SILENT,) if feed.silence > SILENT_SECONDS else ()
 
 
 def feed_problems(

@@ -9,19 +9,19 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cvs.capture.opening import filled_by_others
+from cvs.capture.opening import filled_by_others, open_feed
 from cvs.capture.signals import end_on_signals
 from cvs.client.control import control_if_any
 from cvs.errors import SpecificationError, StoreError
 from cvs.plan.sql import DeclaredView, base_names
 from cvs.programs.epoch import Control
 from cvs.sidecar.apply import retire
-from cvs.sidecar.capturing import Capturing, feed_problems
+from cvs.sidecar.capturing import Capturing, feed_problems, silent
 from cvs.sidecar.http import StatusServer
 from cvs.sidecar.leadership import Leadership
 from cvs.sidecar.requests import Asked, Requests
@@ -43,15 +43,17 @@ NOT_APPLIED = "no view is applied yet, next: cvs apply views.sql"
 def serve(settings: Settings, *, log: Any, alter: Alter = lambda it: it) -> None:
     """Keep the applied views until the process is told to end; `alter` is how a test makes it fall."""
     ended = end_on_signals()
-    with ExitStack() as closing:
+    with ExitStack() as left:
         session = CassandraSession(cluster_address(settings))
-        closing.callback(session.close)
+        left.callback(session.close)
         views = Views(session=session, settings=settings)
         _ = session.driver  # so that a cluster that cannot be reached is said before anything else
+        with closing(open_feed(settings.feed.name)) as feed:
+            feed.streams()  # so that brokers that do not answer are said before Spark is started
         board = StatusBoard(settings.views.state_keyspace, started_at=time.time())
         server = _start_server(settings, board)
         if server is not None:
-            closing.callback(server.stop)
+            left.callback(server.stop)
             log.info("status page", url=f"http://{settings.http.host}:{server.port}/")
         declared = wait_applied(views, board, ended=ended, log=log)
         if not declared:
@@ -71,10 +73,10 @@ def serve(settings: Settings, *, log: Any, alter: Alter = lambda it: it) -> None
         )
         capturing = Capturing.of(settings, ended=ended, log=log, leads=leadership.leads)
         leadership.start()
-        closing.callback(leadership.stop)
+        left.callback(leadership.stop)
         if capturing is not None:
             capturing.start()
-            closing.callback(capturing.stop)
+            left.callback(capturing.stop)
         try:
             own = capturing.problems if capturing is not None else tuple
             while _keep(views, watcher, own, alter=alter, log=log, leads=leadership.leads, ended=ended):
@@ -278,7 +280,7 @@ def watch(
     pipeline.wishes = asked
     # an older one looks at the feed until it gives way
     if pipeline.recipe.names.incarnation == asked.incarnation:
-        watcher.problems = lambda: (*own_problems(), *_feed_problems(pipeline))
+        watcher.problems = lambda: tuple(dict.fromkeys((*own_problems(), *_feed_problems(pipeline))))
     pipeline.watchers.append(PipelineWatcher(board=watcher, pipeline=pipeline))
 
 
@@ -301,12 +303,14 @@ def uncaptured(views: Views, bases: Iterable[str]) -> tuple[str, ...]:
 def _feed_problems(pipeline: Pipeline) -> tuple[str, ...]:
     """Say what was wrong when the feed was last looked at: in a long epoch that is a while ago."""
     session = pipeline.session
-    nodes = nodes_in(session.driver, session.address.local_datacenter)
-    building = pipeline.build is not None and not pipeline.build.done
     if pipeline.seen is None:
-        return ()
+        return silent(pipeline.feed)
+    nodes = nodes_in(session.driver, session.address.local_datacenter)
     known = {str(node.host_id): node.address for node in nodes}
-    return feed_problems(pipeline.seen, building=building, nodes=known, now=pipeline.seen_at)
+    # the build would ask the feed, and who renews the lead must not wait for that
+    building = pipeline.control is not None and pipeline.control.pin.building
+    found = feed_problems(pipeline.seen, building=building, nodes=known, now=pipeline.seen_at)
+    return (*silent(pipeline.feed), *found)
 
 
 def _start_server(settings: Settings, board: StatusBoard) -> StatusServer | None:

@@ -12,9 +12,10 @@ from confluent_kafka import Producer
 
 from cvs.capture.kafka import KafkaFeed
 from cvs.capture.opening import filled_by_others
+from cvs.cli import run
 from cvs.embedded.node import Node
 from cvs.store.session import CassandraSession, ClusterAddress
-from tests.cluster.broker import broker
+from tests.cluster.broker import broker, free_port
 from tests.cluster.test_build import Operator
 
 pytestmark = pytest.mark.cluster
@@ -103,6 +104,17 @@ def test_a_sidecar_follows_a_feed_in_kafka(
     finally:
         operator.end(kill=True)
     assert not (tmp_path / "feed").exists()
+
+
+def test_brokers_that_do_not_answer_are_said_before_anything_is_started(
+    session: CassandraSession, cassandra_node: Node, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spark was up, the sidecar led and its status page was well, for half a minute."""
+    file = tmp_path / "cvs.toml"
+    file.write_text(settings(cassandra_node, f"kafka://127.0.0.1:{free_port()}/port"))
+    assert run(["run", "--settings", str(file)]) == 5
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "Kafka does not answer" in said
 
 
 def test_a_sidecar_follows_an_applications_outbox(

@@ -2,6 +2,8 @@
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -9,7 +11,7 @@ from cvs.capture.feed import ENDED, Head
 from cvs.cli import run
 from cvs.errors import SpecificationError
 from cvs.sidecar.capturing import Capturing, feed_problems
-from cvs.sidecar.settings import settings_from
+from cvs.sidecar.settings import Settings, settings_from
 from cvs.stream.build import ALWAYS
 
 NOW = 1_000.0
@@ -57,6 +59,19 @@ def test_a_feed_that_others_fill_needs_a_word_from_each_partition() -> None:
     assert "in each partition: app:1 had none yet" in problems(quiet, building=True, nodes=3)
     assert not problems(quiet, nodes=3)
     assert "app:0 stands still since 75 s: are there heartbeats?" in problems({"app:0": head(75)})
+
+
+def test_a_capture_that_waits_for_the_feed_says_so() -> None:
+    """The epochs may not have asked it yet: Spark starts for ten seconds and more."""
+    capturing = Capturing(
+        settings=Settings(), folder=Path(), ended=threading.Event(), log=None, leads=lambda: True
+    )
+    assert capturing.problems() == ()
+    feed: Any = SimpleNamespace(silence=2.9)
+    capturing._feed = feed
+    assert capturing.problems() == ()
+    feed.silence = 3.1
+    assert "the feed does not answer" in "; ".join(capturing.problems())
 
 
 OUTBOX = "outbox+kafka://broker:9092/app?cql=node"

@@ -128,7 +128,8 @@ def test_an_incarnation_that_gave_way_says_nothing_of_the_feed() -> None:
         pipeline: Any = SimpleNamespace(
             recipe=SimpleNamespace(names=SimpleNamespace(incarnation=incarnation)),
             session=of_one_node("3f2a"),
-            build=None,
+            feed=SimpleNamespace(silence=0.0),
+            control=None,
             seen={"3f2a": Head(position=1, clock=clock, source=Source())},
             seen_at=time.time(),
             watchers=[],
@@ -218,8 +219,25 @@ def test_a_long_epoch_makes_no_capture_a_silent_one(looked: float, problems: int
     """Heads are looked at between epochs: how old they were then counts, not how long ago that was."""
     pipeline: Any = SimpleNamespace(
         session=of_one_node("node-1"),
-        build=None,
+        feed=SimpleNamespace(silence=0.0),
+        control=None,
         seen={"node-1": Head(5, 999_000_000, Source(0, 0))},
         seen_at=looked,
     )
     assert len(lifecycle._feed_problems(pipeline)) == problems
+
+
+def test_a_feed_that_does_not_answer_is_said_and_not_asked() -> None:
+    """Nothing said why the lag grew; who renews the lead waited for the brokers too, and lost it."""
+    pipeline: Any = SimpleNamespace(
+        session=of_one_node("node-1"),
+        feed=SimpleNamespace(silence=4.2),
+        control=SimpleNamespace(pin=SimpleNamespace(building=True)),
+        seen=None,
+        seen_at=0.0,
+    )
+    (problem,) = lifecycle._feed_problems(pipeline)
+    assert problem == "the feed does not answer: see that what [feed] names runs and can be reached"
+    pipeline.seen = {"node-1": Head(5, 999_000_000, Source(0, 0))}
+    pipeline.seen_at, pipeline.feed.silence = 1_000.0, 0.1
+    assert lifecycle._feed_problems(pipeline) == ()
