@@ -228,15 +228,15 @@ def _log(settings: RunSettings, session: CassandraSession) -> Iterator[EpochLog]
 def _under_spark(driver: Driver, master: str, ended: threading.Event, ask: _Ask) -> None:
     from cvs.stream import spark  # because a process without Spark should not pay for its import
 
-    session = spark.spark_session(master)
-    for pipeline in (driver.succession.newest, driver.succession.older):
-        if pipeline is not None and spark.worth_tasks(session):
-            pipeline.spread, pipeline.slices = spark.spread_over(session), partial(spark.cores, session)
-    with spark.needed(master), tempfile.TemporaryDirectory(prefix="cvs-checkpoint-") as checkpoint:
+    with spark.needed(master), tempfile.TemporaryDirectory(prefix="cvs-spark-") as folder:
+        session = spark.spark_session(master, **spark.files_in(folder))
+        for pipeline in (driver.succession.newest, driver.succession.older):
+            if pipeline is not None and spark.worth_tasks(session):
+                pipeline.spread, pipeline.slices = spark.spread_over(session), partial(spark.cores, session)
         query = spark.start(
             session,
             driver,
-            checkpoint=Path(checkpoint),
+            checkpoint=Path(folder, "checkpoint"),
             stopped=lambda: ended.is_set() or ask.yes,
             turn_seconds=5.0,
         )

@@ -8,7 +8,9 @@ epochs for a whole turn; the checkpoint folder may be lost at any time (H5).
 import gc
 import os
 import re
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -55,7 +57,8 @@ def spark_session(master: str = "local[2]", **settings: str) -> SparkSession:
     for name, value in {**LIGHT, **(HERE if master.startswith("local") else {}), **settings}.items():
         builder = builder.config(name, value)
     try:
-        session = builder.getOrCreate()
+        with _interrupts_kept():
+            session = builder.getOrCreate()
     except (PySparkException, Py4JError) as fault:
         raise MissingEnvironmentError(
             f"Spark does not start: {str(fault).splitlines()[0]}",
@@ -66,6 +69,21 @@ def spark_session(master: str = "local[2]", **settings: str) -> SparkSession:
     return session
 
 
+def files_in(folder: str) -> dict[str, str]:
+    """Return the setting by which Spark keeps its files there: of one that was killed nothing is left either."""
+    name = "spark.driver.extraJavaOptions"
+    return {name: f'{LIGHT[name]} "-Djava.io.tmpdir={folder}"'}
+
+
+@contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Leave Ctrl-C to whom it is left: Spark would break off what is at hand."""
+    handler = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)
+
+
 @contextmanager
 def needed(master: str) -> Iterator[None]:
     """Say that Spark's own process ended, for instance because its memory did, where that is what went wrong."""
@@ -73,7 +91,7 @@ def needed(master: str) -> Iterator[None]:
         yield
     except Py4JJavaError:  # Spark is there, and says what it met
         raise
-    except Py4JError as fault:
+    except (Py4JError, ConnectionError) as fault:
         raise MissingEnvironmentError(
             f"Spark's process ended: {str(fault).splitlines()[0]}",
             where=f'[spark] master = "{master}"',

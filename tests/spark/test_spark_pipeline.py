@@ -2,6 +2,7 @@
 
 import gc
 import random
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -69,6 +70,24 @@ def test_epochs_in_tasks_equal_epochs_in_the_driver(shop: Shop, session: SparkSe
 def test_tasks_do_not_look_for_cycles(session: SparkSession) -> None:
     """As the driver's own epochs do not."""
     assert spark.spread_over(session)(lambda _: gc.isenabled(), [1, 2]) == [False, False]
+
+
+BEGUN = """
+import os, signal, sys
+from cvs.stream import spark
+def ours(*_): ...
+signal.signal(signal.SIGINT, ours)
+session = spark.spark_session("local[1]", **spark.files_in(sys.argv[1]))
+print(signal.getsignal(signal.SIGINT) is ours, *sorted({it.partition("-")[0] for it in os.listdir(sys.argv[1])}))
+session.stop()
+"""
+
+
+def test_spark_leaves_us_ctrl_c_and_its_files_in_our_folder(tmp_path: Path) -> None:
+    """Ctrl-C broke off the epoch at hand, and the files of a Spark that was killed stayed for ever."""
+    command = [sys.executable, "-c", BEGUN, str(tmp_path)]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert {"True", "spark"} <= set(found.stdout.split()), found.stderr
 
 
 def test_between_two_tasks_a_worker_reads_no_archive_and_searches_little(session: SparkSession) -> None:

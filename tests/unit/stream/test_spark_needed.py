@@ -20,12 +20,20 @@ class _Told(Py4JJavaError):
         return "told"
 
 
-def test_its_end_is_said_with_what_to_do() -> None:
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Py4JError("An error occurred while calling o51.isActive"),
+        # it was told as a disk's
+        ConnectionRefusedError(111, "Connection refused"),
+    ],
+)
+def test_its_end_is_said_with_what_to_do(fault: Exception) -> None:
     with (
-        pytest.raises(MissingEnvironmentError, match=r"Spark's process ended: .* o51") as ended,
+        pytest.raises(MissingEnvironmentError, match=r"Spark's process ended: .*(o51|refused)") as ended,
         needed("local[2]"),
     ):
-        raise Py4JError("An error occurred while calling o51.isActive")
+        raise fault
     assert (ended.value.exit_code, ended.value.where) == (ExitCode.ENVIRONMENT, '[spark] master = "local[2]"')
 
 
