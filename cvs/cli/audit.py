@@ -10,12 +10,13 @@ from cvs.checker.verdict import NOTHING
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json, talk
 from cvs.errors import ExitCode, HistoryError, SpecificationError
+from cvs.model.values import many
 from cvs.programs.epoch import place
 from cvs.report.audit import audit, require_levels
 from cvs.report.hand import BUDGET
 from cvs.report.load import ready_for_pieces
 from cvs.report.summary import Document, difference, summarize
-from cvs.report.text import many, screen
+from cvs.report.text import screen
 from cvs.stream.recording import LAST, is_recording
 
 

@@ -18,7 +18,7 @@ from cvs.history.events import BaseUpdateCalled, RunStarted
 from cvs.history.redact import redacted
 from cvs.model.cql_type import parse_type
 from cvs.model.definitions import definition_to_json
-from cvs.report.text import many
+from cvs.model.values import many
 from cvs.stream.recording import is_recording
 
 PARQUET_MAGIC = b"PAR1"

@@ -7,6 +7,7 @@ from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json
 from cvs.client.control import read_control
 from cvs.errors import ExitCode
+from cvs.model.values import many
 from cvs.sidecar.views import not_applied, opened_views
 from cvs.stream.quarantine import quarantined
 
@@ -37,5 +38,5 @@ def command(settings_file: str | None, as_json: bool) -> int:
     out = console()
     for entry in found:
         out.print(f"{entry.source}  {entry.key}: {entry.reason} (since epoch {entry.epoch:,})")
-    out.print(f"{len(found)} rows in quarantine")
+    out.print(f"{many(len(found), 'row')} in quarantine")
     return code

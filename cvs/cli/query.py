@@ -11,6 +11,7 @@ from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json, talk
 from cvs.errors import SpecificationError
 from cvs.model.types import native, normal
+from cvs.model.values import many
 from cvs.plan.sql import DeclaredView
 from cvs.sidecar.views import opened_views
 
@@ -40,7 +41,7 @@ def command(view: str, key: tuple[str, ...], settings_file: str | None, limit: i
         table.add_row(*("null" if row[name] is None else str(row[name]) for name, _ in declared.columns))
     console().print(table)
     if len(rows) > limit:
-        console().print(f"{len(rows) - limit} more rows: --limit, or --json")
+        console().print(f"{many(len(rows) - limit, 'more row')}: --limit, or --json")
 
 
 def _plain(value: Any) -> Any:

@@ -6,6 +6,7 @@ import msgspec
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json, talk
 from cvs.errors import ExitCode
+from cvs.model.values import many
 from cvs.sidecar.repairing import repair
 from cvs.sidecar.views import opened_views
 
@@ -35,17 +36,17 @@ def command(view: str, settings_file: str | None, wait_s: float, as_json: bool) 
     if as_json:
         print_json("repair", msgspec.to_builtins(done, enc_hook=str, str_keys=True), exit_code=code)
         return code
-    before, after = len(done.before.differences), done.after
-    missed = ", ".join(f"{count} rows of {table}" for table, count in done.corrected.items() if count)
+    before, after = many(len(done.before.differences), "row was", "rows were"), done.after
+    missed = ", ".join(f"{many(count, 'row')} of {table}" for table, count in done.corrected.items() if count)
     if missed:
         console().print(f"read again and corrected: {missed}")
     if after is None:
         console().print(f"{declared.name}: every row is right, nothing was done")
     elif done.healed:
-        console().print(f"{declared.name}: {before} rows were wrong, every row is right now")
+        console().print(f"{declared.name}: {before} wrong, every row is right now")
     else:
         console().print(
-            f"{declared.name}: {before} rows were wrong, {len(after.differences)} still are\n"
+            f"{declared.name}: {before} wrong, {many(len(after.differences), 'still is', 'still are')}\n"
             f"next: cvs rebuild {declared.name}",
         )
     return code

@@ -13,6 +13,7 @@ from cvs.cli.answers import SidecarStatus, ask_sidecar
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json
 from cvs.errors import ExitCode, MissingEnvironmentError
+from cvs.model.values import many
 from cvs.programs.epoch import place
 from cvs.sidecar.settings import Settings
 
@@ -88,7 +89,7 @@ def _picture(status: SidecarStatus, width: int, height: int = 0) -> Group:
     role = "leads" if status["leader"] else "stands by"
     head = _line(
         f"{status['pipeline']}: {role} · epoch {place(status['committed_epoch'])} · "
-        f"{status['queued_change_count']:,} changes wait"
+        f"{many(status['queued_change_count'], 'change waits', 'changes wait')}"
     )
     if status["timeline"]:
         head.append(f" · base time-line {status['timeline']}")

@@ -8,6 +8,7 @@ import msgspec
 from cvs.cli.options import read_settings, settings_option
 from cvs.cli.output import console, json_option, print_json, talk
 from cvs.errors import ExitCode, StoreError
+from cvs.model.values import many
 from cvs.sidecar.scanning import give_way
 from cvs.sidecar.verification import Report
 from cvs.sidecar.views import opened_views
@@ -74,10 +75,14 @@ def _print(report: Report) -> None:
     verdict = "every row is right"
     if wrong:
         verdict = (
-            f"paused, {len(wrong)} rows differ by now" if report.stopped else f"{len(wrong)} rows are wrong"
+            f"paused, {many(len(wrong), 'row differs', 'rows differ')} by now"
+            if report.stopped
+            else many(len(wrong), "row is wrong", "rows are wrong")
         )
     moving = f", {report.moving_count} of them moving" if report.moving_count else ""
-    out.print(f"{report.view}: {verdict}  ({report.found_count} rows{moving}, {report.rounds} reads)")
+    out.print(
+        f"{report.view}: {verdict}  ({many(report.found_count, 'row')}{moving}, {many(report.rounds, 'read')})"
+    )
     for difference in wrong[:SHOWN_MAX]:
         out.print(f"  {difference.kind:<9} {difference.key!r}")
         out.print(f"            should be {difference.expected}")
@@ -85,7 +90,9 @@ def _print(report: Report) -> None:
     if len(wrong) > SHOWN_MAX:
         out.print(f"  and {len(wrong) - SHOWN_MAX} more: cvs verify {report.view} --json")
     if report.unread_count:
-        out.print(f"  {report.unread_count} base rows cannot be read and contribute nothing: cvs quarantine")
+        out.print(
+            f"  {many(report.unread_count, 'base row')} that cannot be read contribute nothing: cvs quarantine"
+        )
     if wrong and report.broken:
         out.print(
             f"next: cvs rebuild {report.view}: the view is broken (cvs status says why), and follows nothing any more"

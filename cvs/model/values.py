@@ -64,6 +64,11 @@ def spelled(value: Value) -> str:
     return hex(value) if isinstance(value, int) and too_long(value) else repr(value)
 
 
+def many(number: int, one: str, more: str = "") -> str:
+    """Write a number of things: one of them, or `more`."""
+    return f"{number:,} {one if number == 1 else more or one + 's'}"
+
+
 _DURATION = re.compile(r"(-?)(\d+)mo(\d+)d(\d+)ns")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from cvs.model.layout import delta_table, state_table
 from cvs.model.stages import Edge, Plan, Publication, Stage, Zone, inputs
+from cvs.model.values import many
 from cvs.plan.advice import advice
 from cvs.plan.changes import ViewChange
 from cvs.plan.cost import PlanCost
@@ -167,7 +168,7 @@ class Explanation:
         table = state_table(self.keyspace, zone.name).name
         key = ", ".join(self.names[stage.name].get(k, k) for k in stage.key)
         yield (
-            f"{table}, {zone.buckets} bucket{'s' if zone.buckets > 1 else ''}, key ({key}), "
+            f"{table}, {many(zone.buckets, 'bucket')}, key ({key}), "
             f"about {_count(cost.state_rows)} rows; program {PROGRAMS[type(stage)]}"
         )
         yield f"{level.level.value}: {level.reason} [{level.citation}]"
@@ -229,11 +230,11 @@ class Explanation:
         cost, apart = self.cost, self.apart
         yield f"expected CPU ms per base update: {_per_base(cost.per_update_ms)}"
         yield (
-            f"{len(cost.stages)} stages in {len(self.plan.zones)} state tables: mean {cost.total_ms:.2f} ms an update, "
-            f"{_count(cost.storage_bytes)}B of state and DELTA"
+            f"{many(len(cost.stages), 'stage')} in {many(len(self.plan.zones), 'state table')}: "
+            f"mean {cost.total_ms:.2f} ms an update, {_count(cost.storage_bytes)}B of state and DELTA"
         )
         yield (
-            f"each view by itself, a table a stage: {len(apart.stages)} stages, {apart.total_ms:.2f} ms, "
+            f"each view by itself, a table a stage: {many(len(apart.stages), 'stage')}, {apart.total_ms:.2f} ms, "
             f"{_count(apart.storage_bytes)}B"
         )
         for source, count in self.combined().items():

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from html import escape
 
+from cvs.model.values import many
 from cvs.plan.drawing import Drawing, arrange
 from cvs.plan.explain import Explanation
 from cvs.plan.levels import view_level
@@ -89,7 +90,7 @@ def _graph(explanation: Explanation) -> tuple[dict[str, Box], list[tuple[str, st
                 kind="zone",
                 heading=f"{stage.name} in {zone.name}",
                 words=words,
-                less=f"{zone.buckets} bucket{'s' if zone.buckets > 1 else ''}, {ms:.2f} ms",
+                less=f"{many(zone.buckets, 'bucket')}, {ms:.2f} ms",
                 told=f"{words}; " + "; ".join(explanation.stage_notes(stage)),
                 colour=colour,
             )

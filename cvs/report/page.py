@@ -13,10 +13,11 @@ from cvs.checker.classify import Judgement
 from cvs.checker.judge import Judged
 from cvs.checker.replay import ENDLESS, Attempt, BaseRecord, Read, Run, Scalars, Timeline
 from cvs.checker.verdict import Cut, Verdict
+from cvs.model.values import many
 from cvs.report.explain import explain, shown_key, shown_scalar, shown_value
 from cvs.report.skeleton import page
 from cvs.report.summary import ORDER
-from cvs.report.text import OTHERWISE, RECORDED_ORDER, TITLES, many, told_otherwise
+from cvs.report.text import OTHERWISE, RECORDED_ORDER, TITLES, told_otherwise
 
 DRAWN = 10_000
 STATES = DRAWN // 2  # of a whole view, whose levels over time are drawn
@@ -42,7 +43,7 @@ def page_data(judgement: Judgement, document: Document) -> Document:
     return {
         "title": f"run {document['run']}",
         "about": (
-            f"{many(document['processes'], 'process', 'es')} · {many(len(document['views']), 'view')} · "
+            f"{many(document['processes'], 'process', 'processes')} · {many(len(document['views']), 'view')} · "
             f"{many(document['events'], 'event')} · "
             f"{_duration(document['seconds'])} · base time-line: {document['reference']} · cvs {document['tool']}"
         ),

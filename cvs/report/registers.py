@@ -12,9 +12,9 @@ from cvs.checker.foreign import Foreign
 from cvs.checker.replay import ENDLESS
 from cvs.checker.search import APPEND, DIFFERS, READ, SWAP, Operation, Searched
 from cvs.checker.verdict import Verdict
+from cvs.model.values import many
 from cvs.report.page import nearest, omitted, span
 from cvs.report.skeleton import page
-from cvs.report.text import many
 
 Document = dict[str, Any]
 REGISTERS_MOST = 40

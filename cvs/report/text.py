@@ -3,6 +3,7 @@
 from typing import Any
 
 from cvs.errors import SpecificationError
+from cvs.model.values import many
 from cvs.report.explain import cut, shown_key
 
 Document = dict[str, Any]
@@ -54,11 +55,6 @@ def screen(document: Document, *, paths: str, finding: str | None = None) -> str
     return "\n".join(lines)
 
 
-def many(number: int, what: str, more: str = "s") -> str:
-    """Write a number of things."""
-    return f"{number:,} {what}{more if number != 1 else ''}"
-
-
 def _unasked(document: Document) -> list[str]:
     """Say that nothing is recorded of what a level was expected of, and which expectations something tells of."""
     told = {
@@ -84,7 +80,7 @@ def _require(document: Document, finding: str) -> None:
 
 def _head(document: Document) -> str:
     parts = (
-        f"{many(document['processes'], 'process', 'es')} · {many(len(document['views']), 'view')} · "
+        f"{many(document['processes'], 'process', 'processes')} · {many(len(document['views']), 'view')} · "
         f"{many(document['events'], 'event')} · "
         f"{document['seconds']:,.3f} s"
     )

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from cvs.model.values import many
 from cvs.programs.epoch import BROKEN, BUILDING, LIVE, PAUSED, PUBLISHING, Control, Pin
 from cvs.programs.epoch_run import EpochResult
 from cvs.sidecar.status import EpochStatus, StatusBoard, ViewState, ViewStatus
@@ -15,7 +16,7 @@ from cvs.stream.quarantine import quarantined
 
 COUNTS = 5
 """How often rows are counted until nothing moved meanwhile."""
-OUT_OF_ORDER = "{:,} base rows were shown out of the order of write times (late, or ahead of the clocks)"
+OUT_OF_ORDER = "{} shown out of the order of write times (late, or ahead of the clocks)"
 SILENT = "the cluster does not say how far the pipeline is: what is shown is what was known"
 STATES: Mapping[str, ViewState] = {
     BUILDING: "building",
@@ -151,7 +152,8 @@ class BoardWatcher:
             lag_ms=lag_ms,
             row_count=view.row_count,
             plan=view.plan,
-            problem=problem or (OUT_OF_ORDER.format(untimely) if untimely else ""),
+            problem=problem
+            or (OUT_OF_ORDER.format(many(untimely, "base row was", "base rows were")) if untimely else ""),
             quarantined_count=count,
             untimely_count=untimely,
         )

@@ -10,6 +10,7 @@ from typing import Any
 
 from cassandra import DriverException, Unauthorized
 
+from cvs.model.values import many
 from cvs.store.examination import Check, Examined, Finding, Grade
 from cvs.store.outcomes import UNANSWERED
 from cvs.store.session import CassandraSession, ClusterAddress, nodes_in
@@ -204,21 +205,22 @@ def _replication_finding(name: str, strategy: Any, nodes: int) -> Finding:
         )
     factors = [int(it) for it in re.findall(r": '?(\d+)", strategy.export_for_schema())]
     copies = sum(factors)
+    stand = f"{many(copies, 'copy', 'copies')} on {many(nodes, 'node')}"
     if copies > nodes:
         return Finding(
             about=about,
             grade=Grade.PROBLEM,
-            found=f"{copies} copies on {nodes} node(s): QUORUM fails sooner than it must, ALL always",
+            found=f"{stand}: QUORUM fails sooner than it must, ALL always",
             mend=f"ALTER KEYSPACE with at most {nodes} copies, then repair",
         )
     if nodes > 1 and max(factors, default=1) < 3:
         return Finding(
             about=about,
             grade=Grade.ADVICE,
-            found=f"{copies} copies: one lost node stops the views",
+            found=f"{many(copies, 'copy', 'copies')}: one lost node stops the views",
             mend="ALTER KEYSPACE with 3 copies a datacentre, then repair",
         )
-    return Finding(about=about, grade=Grade.GOOD, found=f"{copies} copies on {nodes} node(s)")
+    return Finding(about=about, grade=Grade.GOOD, found=stand)
 
 
 def _serial_finding(address: ClusterAddress, datacenters: set[str]) -> Finding:

@@ -19,6 +19,7 @@ from cvs.capture.changes import Change, TableDefinition, split_key
 from cvs.capture.feed import Feed, Head, Source, of_node
 from cvs.errors import SpecificationError, StoreError
 from cvs.model.layout import quoted
+from cvs.model.values import many
 from cvs.programs.epoch_run import RowInDoubt
 from cvs.programs.stage_codec import unpack
 from cvs.store.outcomes import UNANSWERED
@@ -82,7 +83,7 @@ class Progress:
         left = self.left_seconds
         estimate = "" if left is None else f", about {left:,.0f} s left"
         waits = f"; waits: {self.waits}" if self.waits else ""
-        return f"{100 * self.part:.0f} % of the base tables read, {self.rows:,} rows{estimate}{waits}"
+        return f"{100 * self.part:.0f} % of the base tables read, {many(self.rows, 'row')}{estimate}{waits}"
 
 
 class Build:

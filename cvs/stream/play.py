@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cvs.model.values import many
 from cvs.stream.demo import (
     NAIVE,
     VIEWS,
@@ -84,8 +85,8 @@ class Play:
         self._last_write = load.writer.last_time
         took = wait_for(lambda: caught_up(stage, self._last_write), seconds=SECONDS_MAX, what="catching up")
         say(
-            f"{load.writer.written} base writes; the writer stopped; all shown {took:.1f} s later,"
-            f" in {self._epoch()} epochs"
+            f"{many(load.writer.written, 'base write')}; the writer stopped; all shown {took:.1f} s later,"
+            f" in {many(self._epoch(), 'epoch')}"
         )
         self.compared = compare(stage)
         return not any(it.wrong for it in self.compared)

@@ -7,8 +7,8 @@ from typing import Any
 from cvs.errors import SpecificationError
 from cvs.history.codec import line_of
 from cvs.model.levels import Level
+from cvs.model.values import many
 from cvs.programs.predicted import predicted
-from cvs.report.text import many
 from cvs.simulate.scheduler import simulated
 from cvs.suite.classes import Variant, ViewClass, view_class
 from cvs.suite.rules import without as turned_off

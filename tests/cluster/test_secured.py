@@ -156,7 +156,7 @@ def test_the_sidecar_and_its_capture_work_behind_tls_and_a_password(
         while len(session.execute("SELECT id FROM seen.big")) < 4:
             assert time.monotonic() < end, (tmp_path / "run.log").read_text()[-2000:]
             time.sleep(0.2)
-        assert cvs(tmp_path, "verify") == (0, "seen.big: every row is right  (4 rows, 1 reads)\n")
+        assert cvs(tmp_path, "verify") == (0, "seen.big: every row is right  (4 rows, 1 read)\n")
     finally:
         running.terminate()
         assert running.wait(60) == 0, (tmp_path / "run.log").read_text()[-2000:]

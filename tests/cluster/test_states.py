@@ -119,7 +119,7 @@ def a_row_that_cannot_be_shown(operator: Operator, session: CassandraSession) ->
     (entry,) = operator.cvs("quarantine", "--json")
     assert entry["source"] == "yard_views.places"
     assert "more than 65,000 bytes" in entry["reason"]
-    assert "1 rows in quarantine" in operator.cvs("quarantine")
+    assert "1 row in quarantine" in operator.cvs("quarantine")
     the_judge_names_what_was_excluded(operator, entry)
     assert shown(session, "places") == [("barn", 3), ("shed", 1)]
     session.execute("UPDATE yard.goods SET place = 'loft' WHERE id = 2")

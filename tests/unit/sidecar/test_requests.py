@@ -93,7 +93,7 @@ def test_what_a_paused_view_lacks_is_not_called_wrong(
     """`cvs verify` said "rows are wrong", and to repair them."""
     assert verified(replace(RIGHT, differences=(WRONG,), stopped=stopped), monkeypatch) == code
     said = capsys.readouterr().out
-    assert ("1 rows are wrong" in said, "cvs repair" in said) == (not stopped, not stopped)
+    assert ("1 row is wrong" in said, "cvs repair" in said) == (not stopped, not stopped)
     assert (f"next: {stopped}, then verify it again" in said) == bool(stopped)
 
 

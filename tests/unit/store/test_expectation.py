@@ -102,4 +102,4 @@ def test_the_name_of_a_datacentre_is_no_number_of_copies() -> None:
     """Snitches that look at addresses name them 31 and 32: one copy in each was told to be 65."""
     strategy = Strategy("{'class': 'NetworkTopologyStrategy', '31': '3', '32': '3'}")
     found = _replication_finding("cvs", strategy, 6)
-    assert (found.grade, found.found) == (Grade.GOOD, "6 copies on 6 node(s)")
+    assert (found.grade, found.found) == (Grade.GOOD, "6 copies on 6 nodes")
