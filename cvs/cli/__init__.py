@@ -2,6 +2,7 @@
 
 import atexit
 import importlib
+import logging
 import os
 import pkgutil
 import sys
@@ -91,6 +92,9 @@ def _innermost_place(fault: BaseException) -> str:
 
 def main() -> None:
     """Enter from the shell."""
+    logging.getLogger().addHandler(
+        logging.NullHandler()
+    )  # what libraries say is not for people: what matters is raised
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a terminal that cannot show a character shows a question mark
             stream.reconfigure(errors="replace")

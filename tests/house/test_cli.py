@@ -177,3 +177,24 @@ def test_a_command_that_said_all_ends_at_once() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False
     )
     assert (done.returncode, done.stdout) == (5, "tidied\n")
+
+
+NOISY = """
+import logging
+from cvs import cli
+def run():
+    logging.getLogger("cassandra.cluster").warning("Host 127.0.0.1 has been marked down")
+    try:
+        raise ConnectionError
+    except ConnectionError:
+        logging.exception("Exception while sending command.")
+    return 5
+cli.run = run
+cli.main()
+"""
+
+
+def test_what_libraries_log_is_not_for_people() -> None:
+    """Where Spark was killed its gateway's stack stood on the terminal, between the lines of JSON."""
+    done = subprocess.run([sys.executable, "-c", NOISY], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (5, "", "")
