@@ -57,6 +57,7 @@ class TableScan:
     table: BaseTable
     unread: set[str]
     excluded: frozenset[tuple[str, str]] = frozenset()  # (table, key) of rows in quarantine
+    left_out: tuple[str, ...] = ()  # columns of which only the write times are read
 
     @classmethod
     def of(
@@ -70,18 +71,22 @@ class TableScan:
     ) -> "TableScan":
         """Scan the wanted columns (None: all) and the key; keys of rows that count for nothing go into `unread`."""
         kept = tuple(it for it in table.columns if wanted is None or it[0] in wanted or it[0] in table.key)
-        narrow = replace(table, columns=kept)
-        return cls(session=session, table=narrow, unread=unread, excluded=excluded)
+        narrow, left_out = replace(table, columns=kept), tuple(n for n, _ in set(table.columns) - set(kept))
+        return cls(session=session, table=narrow, unread=unread, excluded=excluded, left_out=left_out)
 
     def __iter__(self) -> Iterator[Row]:
-        """Give each row; a partition of statics alone has none, one that cannot be read adds nothing (H24)."""
+        """Give each row; a partition of statics alone has none, one that cannot be read adds nothing (H24).
+
+        Of a row whose INSERT has expired Cassandra says nothing if no column is asked for by which it lives on.
+        """
         names = [name for name, _ in self.table.columns]
         formed = canonical_form(self.table.columns)
         clustered = self.table.clustering_key[:1]
-        asked = ", ".join(map(quoted, names))
+        times = (f"maxwritetime({quoted(name)})" for name in self.left_out)
+        asked = ", ".join([*map(quoted, names), *times])
         for page in pages(self.session, self.table.name, asked, self.table.partition_key):
             for values in page:
-                row = dict(zip(names, values, strict=True))
+                row = dict(zip(names, values, strict=False))
                 if clustered and row[clustered[0]] is None:
                     continue
                 try:

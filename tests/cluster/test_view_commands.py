@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import pytest
 from cvs.client.control import read_control
 from cvs.embedded.node import Node
 from cvs.errors import StoreError
+from cvs.model.views import BaseTable
 from cvs.sidecar.catalog import BOOKKEEPING_VERSION
+from cvs.sidecar.scanning import TableScan
 from cvs.sidecar.settings import settings_from
 from cvs.sidecar.views import Views, cluster_address
 from cvs.store.session import LOCAL_MARK, CassandraSession
@@ -143,7 +146,25 @@ def test_a_right_view_verifies(session: CassandraSession, settings_file: Path) -
     """A view equal to its base tables exits 0 and says so."""
     done = cvs(settings_file, "verify", "--wait", "0.1")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "shop_views.by_region: every row is right  (2 rows, 1 reads)\n"
+    assert done.stdout == "shop_views.by_region: every row is right  (2 rows, 1 read)\n"
+
+
+def test_a_row_that_lives_by_what_no_view_reads_is_read(session: CassandraSession) -> None:
+    """Its INSERT had expired, and Cassandra gives such a row only to who asks for what it lives by: a view that had it
+    was said to have invented it.
+    """
+    columns = (("p", "int"), ("c", "int"), ("a", "text"), ("b", "text"), ("tags", "set<text>"))
+    base = BaseTable(name="shop_v.lives", columns=columns, partition_key=("p",), clustering_key=("c",))
+    spelled = ", ".join(f"{name} {kind}" for name, kind in columns)
+    session.define(f"CREATE TABLE shop_v.lives ({spelled}, PRIMARY KEY (p, c))")
+    for p, (name, value) in enumerate((("b", "x"), ("tags", {"x"}))):
+        session.execute(f"INSERT INTO shop_v.lives (p, c, {name}) VALUES (?, 1, ?)", (p, value))
+        session.execute("INSERT INTO shop_v.lives (p, c, a) VALUES (?, 1, 'gone') USING TTL 1", (p,))
+    while any(row[0] for row in session.execute("SELECT a FROM shop_v.lives")):
+        time.sleep(0.1)
+    scan = TableScan.of(session, base, {"a"}, unread=set(), excluded=frozenset())
+    assert sorted(row["p"] for row in scan) == [0, 1]
+    session.define("DROP TABLE shop_v.lives")
 
 
 def test_a_damaged_view_is_reported_row_by_row(session: CassandraSession, settings_file: Path) -> None:
