@@ -8,6 +8,7 @@ from cvs.cli.output import console, json_option, print_json
 from cvs.client.control import read_control
 from cvs.errors import ExitCode
 from cvs.model.values import many
+from cvs.programs.epoch import place
 from cvs.sidecar.views import not_applied, opened_views
 from cvs.stream.quarantine import quarantined
 
@@ -37,6 +38,6 @@ def command(settings_file: str | None, as_json: bool) -> int:
         return code
     out = console()
     for entry in found:
-        out.print(f"{entry.source}  {entry.key}: {entry.reason} (since epoch {entry.epoch:,})")
+        out.print(f"{entry.source}  {entry.key}: {entry.reason} (since epoch {place(entry.epoch)})")
     out.print(f"{many(len(found), 'row')} in quarantine")
     return code

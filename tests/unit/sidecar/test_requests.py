@@ -1,5 +1,6 @@
 """What operators ask for is looked at every second, whatever the cluster answers meanwhile."""
 
+import importlib
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from cvs.sidecar.settings import Settings
 from cvs.sidecar.soundness import Soundness
 from cvs.sidecar.verification import Difference, Report
 from cvs.sidecar.views import Views
+from cvs.stream.quarantine import Entry
 
 RIGHT = Report(view="s.v", expected_count=1, found_count=1, rounds=1, differences=())
 WRONG = Difference(kind="missing", key=(1,), expected={"a": 1}, found=None)
@@ -123,3 +125,19 @@ def test_a_broken_view_is_to_be_rebuilt_not_repaired(
     assert not views.broken(cast("Any", SimpleNamespace(name="s.w")))
     with pytest.raises(StoreError, match=r"cvs rebuild s\.v"):
         repair(views, view, wait_s=0)
+
+
+def test_rows_in_quarantine_since_a_rebuild_are_told_in_epochs_of_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They were in quarantine "since epoch 10,000,000,003", and of one there were "1 rows"."""
+    command = importlib.import_module("cvs.cli.quarantine")
+    views = SimpleNamespace(session=None, kept=lambda: ["s.v"])
+    control = SimpleNamespace(signature=SimpleNamespace(incarnation=2))
+    entry = Entry(source="s.v", key="(None, 1)", reason="a key column is null", epoch=10_000_000_003)
+    monkeypatch.setattr(command, "opened_views", lambda _: nullcontext(views))
+    monkeypatch.setattr(command, "read_control", lambda *_: control)
+    monkeypatch.setattr(command, "quarantined", lambda *_: [entry])
+    assert run(["quarantine"]) == 1
+    told = "s.v  (None, 1): a key column is null (since epoch 3 of incarnation 2)\n1 row in quarantine\n"
+    assert capsys.readouterr().out == told
