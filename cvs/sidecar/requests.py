@@ -4,8 +4,10 @@ Asking twice is asking once: a view is shown anew when a greater write time is a
 so a request needs no answer and no removal, and it does not matter which process grants it.
 """
 
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -21,6 +23,7 @@ from cvs.stream.phases import Wishes
 PIPELINE = "*"  # the name under which the whole pipeline is paused
 PAUSE, SHOW = "pause", "show"
 ASK_SECONDS = 1.0
+PATIENCE_SECONDS = 0.2  # that an epoch waits for an answer
 LIFT_MAX = 2**62
 """Above it no room is left for epochs: rows with such write times need a new table."""
 
@@ -101,9 +104,21 @@ class Requests:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the cluster said operators ask for."""
+
+    wishes: Wishes
+    audits: dict[str, str]
+
+
 @dataclass(slots=True, kw_only=True)
 class Asked:
-    """The latest answer, asked for at most every second; a cluster that is away leaves the one before."""
+    """The latest answer, asked for at most every second; a cluster that is away leaves the one before.
+
+    Epochs do not wait for it: of what reads a whole table no replica is asked a second time, so that for ten seconds
+    after a node has died each question may be lost.
+    """
 
     catalog: Catalog
     requests: Requests
@@ -113,23 +128,50 @@ class Asked:
     monotonic: Callable[[], float] = time.monotonic
     wishes: Wishes = field(default_factory=Wishes)
     _due: float = 0.0
+    _question: "Future[Answer] | None" = None
 
     def __call__(self) -> Wishes:
         """Return what is asked of single views."""
-        if self.monotonic() >= self._due:
+        patience: float | None = 0.0
+        if self._question is None and self.monotonic() >= self._due:
+            patience = PATIENCE_SECONDS if self._due else None  # nothing is known before the first
             self._due = self.monotonic() + ASK_SECONDS
-            with suppress(*UNANSWERED):
-                self._ask()
+            self._question = _aside(self._ask)
+        if self._question is not None:
+            with suppress(TimeoutError):
+                self._question.exception(patience)
+                self._take(self._question)
         return self.wishes
 
-    def _ask(self) -> None:
+    def _ask(self) -> Answer:
         paused = frozenset(name for name, view in self.catalog.views().items() if view.paused)
         rows = self.requests.rows()  # after the views, because resuming writes here first
-        before, lifts = self.wishes.halt, {name: at for name, at in rows.items() if name != PIPELINE}
-        self.wishes = Wishes(paused=paused, lifts=lifts, halt=PIPELINE in rows)
-        if before != self.wishes.halt:
-            self.paused(self.wishes.halt)
-        self.audited(self.catalog.audits(self.incarnation))
+        lifts = {name: at for name, at in rows.items() if name != PIPELINE}
+        wishes = Wishes(paused=paused, lifts=lifts, halt=PIPELINE in rows)
+        return Answer(wishes=wishes, audits=self.catalog.audits(self.incarnation))
+
+    def _take(self, question: "Future[Answer]") -> None:
+        self._question = None
+        with suppress(*UNANSWERED):
+            answer = question.result()
+            before, self.wishes = self.wishes.halt, answer.wishes
+            if before != self.wishes.halt:
+                self.paused(self.wishes.halt)
+            self.audited(answer.audits)
+
+
+def _aside(ask: Callable[[], Answer]) -> "Future[Answer]":
+    """Ask in a thread that nobody waits for when the process ends."""
+    question: Future[Answer] = Future()
+
+    def run() -> None:
+        try:
+            question.set_result(ask())
+        except Exception as fault:  # noqa: BLE001 -- because whoever takes the answer judges it
+            question.set_exception(fault)
+
+    threading.Thread(target=run, name="asked", daemon=True).start()
+    return question
 
 
 def pause(catalog: Catalog, requests: Requests, view: str, *, seconds: float) -> None:

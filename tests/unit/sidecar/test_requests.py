@@ -1,6 +1,8 @@
 """What operators ask for is looked at every second, whatever the cluster answers meanwhile."""
 
 import importlib
+import threading
+import time
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
@@ -55,6 +57,31 @@ def test_a_node_that_stops_leaves_the_last_answer(silence: Exception) -> None:
         now[0] = moment
         assert asked().halt is halted
     assert not answers
+
+
+def test_epochs_go_on_while_a_question_is_not_answered() -> None:
+    """For ten seconds after a node of three had died no view moved: whoever drives the epochs waited for the answer."""
+    now, asked_for, may_answer = [0.0], [], threading.Event()
+
+    def rows() -> dict[str, int]:
+        asked_for.append(now[0])
+        if now[0]:
+            assert may_answer.wait(60)
+            return {PIPELINE: 0}
+        return {}
+
+    catalog: Any = SimpleNamespace(views=dict, audits=lambda _incarnation: {})
+    asked = Asked(
+        catalog=catalog,
+        requests=cast("Any", SimpleNamespace(rows=rows)),
+        paused=lambda _: None,
+        monotonic=lambda: now[0],
+    )
+    for now[0] in (0.0, 1.0, 2.0):
+        assert not asked().halt
+    may_answer.set()
+    assert any(asked().halt or time.sleep(0.01) for _ in range(1000)), "the answer was never taken"
+    assert asked_for == [0.0, 1.0], "one question at a time"
 
 
 def test_a_pipeline_that_is_paused_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
