@@ -5,6 +5,7 @@ a feed into which nobody captures: `feed_problems` says it.
 """
 
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ WAIT_SECONDS = 0.5
 STILL_SECONDS = 60.0
 SILENT_SECONDS = 3.0
 SILENT = "the feed does not answer: see that what [feed] names runs and can be reached"
+HOST_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -180,14 +182,29 @@ def feed_problems(
         )
     for name, head in sorted(streams.items()):
         if head.clock and (still := now - head.clock / 1e6) > STILL_SECONDS:
-            who = "does its `cvs capture` run?" if of_node(name) else "are there heartbeats?"
-            found.append(f"stream {name} stands still since {still:.0f} s: {who}")
+            found.append(f"stream {name} stands still since {still:.0f} s: {_to_do(name, nodes)}")
     return tuple(found)
+
+
+def _to_do(stream: str, nodes: Mapping[str, str]) -> str:
+    """Say what lets a stream go on, or end: views wait for that of a node that left, for ever."""
+    if not of_node(stream):
+        return "are there heartbeats?"
+    if _left(stream, nodes):
+        end = "`cvs capture --last` on its cdc_raw ends its stream (disk lost: repair, then `cvs feed end`)"
+        return f"no node of the datacentre has this host id; if it left for good, {end}"
+    return f"does its `cvs capture` run{f' beside {nodes[stream]}' if stream in nodes else ''}?"
+
+
+def _left(stream: str, nodes: Mapping[str, str]) -> bool:
+    """Say whether a stream is that of a node that is here no more: its name is a host id, as nobody chooses one."""
+    return bool(nodes) and stream not in nodes and HOST_ID.fullmatch(stream) is not None
 
 
 def _alone(nodes: Mapping[str, str], streams: set[str], *, building: bool) -> Iterator[str]:
     """Say which nodes have no stream: what they alone take no view ever shows. Streams may have names of their own."""
-    alone, named = sorted(nodes[it] for it in nodes.keys() - streams), streams - nodes.keys()
+    alone = sorted(nodes[it] for it in nodes.keys() - streams)
+    named = {it for it in streams - nodes.keys() if not _left(it, nodes)}
     if len(alone) > len(named):
         waits = ", and a build waits for all" if building else ""
         where = "the others" if named else ", ".join(alone)

@@ -54,6 +54,20 @@ def test_a_stream_that_stands_still_is_named_with_its_age() -> None:
     )
 
 
+GONE = "a608a813-826e-4546-933a-1e91300deb80"
+
+
+def test_of_a_node_that_left_it_is_said_how_its_stream_ends() -> None:
+    """It was asked whether its capture runs; and it hid a node that came in its place, which nobody captured."""
+    said = problems({"n1": head(0), GONE: head(75)})
+    assert said.startswith(f"stream {GONE} stands still since 75 s: no node of the datacentre has this host id")
+    assert "`cvs capture --last`" in said
+    assert "`cvs feed end`" in said
+    assert "cvs capture` run beside 10.0.0.2?" in problems({"n1": head(1), "n2": head(75)}, nodes=2)
+    in_its_place = problems({"n1": head(0), GONE: head(30)}, nodes=2)
+    assert in_its_place == "1 of 2 nodes are captured: `cvs capture` beside 10.0.0.2"
+
+
 def test_a_feed_that_others_fill_needs_a_word_from_each_partition() -> None:
     quiet = {"app:0": head(1), "app:1": Head(position=0), "build-1": head(0)}
     assert "in each partition: app:1 had none yet" in problems(quiet, building=True, nodes=3)
