@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cassandra import Unauthorized
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.policies import WhiteListRoundRobinPolicy
@@ -16,7 +17,7 @@ from cassandra.query import dict_factory
 from cvs.capture.schema import QUERIES
 from cvs.errors import StoreError
 from cvs.store.outcomes import UNANSWERED
-from cvs.store.session import CONNECT_SECONDS_MAX, ClusterAddress, refusal, tls_context
+from cvs.store.session import CONNECT_SECONDS_MAX, ClusterAddress, not_granted, refusal, tls_context
 
 FULL_ALARM = 0.7  # of cdc_total_space: time to act before the node does
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -89,8 +90,8 @@ class NodeConnection:
     def __init__(self, address: str, port: int, *, entry: ClusterAddress | None = None) -> None:
         """Remember where the node is; connect at the first question. `entry`: its cluster's user and TLS."""
         self._address, self._port = address, port
-        user = entry.username if entry else ""
-        self._auth = PlainTextAuthProvider(user, entry.password) if entry and user else None
+        self._user = entry.username if entry else ""
+        self._auth = PlainTextAuthProvider(self._user, entry.password) if entry and self._user else None
         self._tls = tls_context(entry) if entry else None
         self._cluster: Any = None
         self._session: Any = None
@@ -130,6 +131,9 @@ class NodeConnection:
             if not self._session:
                 self._connect()
             return list(self._session.execute(query))
+        except Unauthorized as refused:
+            self.close()
+            raise not_granted(refused, self._user) from refused
         except UNANSWERED as fault:
             self.close()
             why, mend = refusal(fault, tls=self._tls is not None)

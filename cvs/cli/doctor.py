@@ -5,6 +5,7 @@ import pkgutil
 from collections.abc import Iterator
 
 import click
+from cassandra import Unauthorized
 from rich.markup import escape
 from rich.table import Table
 
@@ -18,7 +19,7 @@ from cvs.store.doctor import settings_of_nodes
 from cvs.store.examination import Check, Examined, Finding, Grade
 from cvs.store.expectation import expectation
 from cvs.store.outcomes import UNANSWERED
-from cvs.store.session import CassandraSession
+from cvs.store.session import CassandraSession, not_granted
 
 STYLES = {Grade.GOOD: "green", Grade.ADVICE: "yellow", Grade.PROBLEM: "red", Grade.UNKNOWN: "dim"}
 
@@ -89,11 +90,15 @@ def registered_checks() -> Iterator[Check]:
 
 def guarded(check: Check, examined: Examined) -> list[Finding]:
     """Run one check; one that fails is a finding, never the end of the others."""
+    about = check.__name__.replace("_", " ")
     try:
         return list(check(examined))
+    except Unauthorized as refused:
+        refusal = not_granted(refused, "")
+        return [Finding(about=about, grade=Grade.UNKNOWN, found=refusal.what, mend=refusal.next_step)]
     except Exception as fault:  # noqa: BLE001 -- because a cluster may fail in any way while it is looked at
         found = f"could not be checked: {type(fault).__name__}"
-        return [Finding(about=check.__name__.replace("_", " "), grade=Grade.UNKNOWN, found=found)]
+        return [Finding(about=about, grade=Grade.UNKNOWN, found=found)]
 
 
 def _print(findings: list[Finding], can: list[str]) -> None:

@@ -13,8 +13,9 @@ from cvs.programs.stage_bucket import ALL_RULES
 from cvs.sidecar.lifecycle import serve
 from cvs.sidecar.logs import logger
 from cvs.sidecar.settings import Settings
-from cvs.sidecar.views import not_granted, unanswered
+from cvs.sidecar.views import unanswered
 from cvs.store.outcomes import UNANSWERED
+from cvs.store.session import not_granted
 from cvs.stream.runner import RunSettings
 
 
@@ -67,6 +68,6 @@ def _serve(settings: Settings, log: Any, alter: Callable[[RunSettings], RunSetti
     except InvalidRequest:
         raise
     except Unauthorized as refusal:
-        raise not_granted(refusal, settings) from refusal
+        raise not_granted(refusal, settings.cluster.username) from refusal
     except UNANSWERED as silence:
         raise unanswered(silence) from silence

@@ -35,7 +35,7 @@ from cvs.sidecar.soundness import Soundness, soundness, statements_in
 from cvs.sidecar.verification import Records, Report, Shown, caught_up, verify
 from cvs.store.outcomes import UNANSWERED, words
 from cvs.store.schema import base_tables
-from cvs.store.session import CassandraSession, ClusterAddress
+from cvs.store.session import CassandraSession, ClusterAddress, not_granted
 from cvs.store.undecoded import TolerantHandler
 from cvs.stream.quarantine import quarantined
 from cvs.stream.tables import Names
@@ -359,15 +359,6 @@ def unanswered(silence: BaseException) -> StoreError:
     )
 
 
-def not_granted(refusal: Unauthorized, settings: Settings) -> StoreError:
-    """Return what to say where the role of the settings may not do what was asked of it."""
-    return StoreError(
-        f"the role may not do this: {refusal}",
-        where=settings.cluster.username,
-        next_step="grant it what docker/role.cql grants",
-    )
-
-
 @contextmanager
 def opened_views(settings: Settings) -> Iterator[Views]:
     """Open the cluster of the settings as a command needs it, and close it whatever happens."""
@@ -381,7 +372,7 @@ def opened_views(settings: Settings) -> Iterator[Views]:
             raise
         raise not_applied() from None
     except Unauthorized as refusal:
-        raise not_granted(refusal, settings) from refusal
+        raise not_granted(refusal, settings.cluster.username) from refusal
     except UNANSWERED as silence:
         raise unanswered(silence) from silence
     finally:

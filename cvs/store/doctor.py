@@ -18,6 +18,7 @@ from cvs.store.session import CassandraSession, ClusterAddress, nodes_in
 CLOCK_APART_MS = 250.0  # because epoch clocks are compared over nodes: more makes every wait longer
 SUPPORTED = ((4, 1), (5, 0))
 REQUEST_SECONDS = 10.0
+POOL_SECONDS = 3.0
 NEEDED = ("CREATE", "ALTER", "SELECT", "MODIFY")
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 -- because the driver gives times in UTC without a zone
 ACCELERATORS = {"cassandra.cmurmur3": "token routing", "cassandra.row_parser": "row parsing"}
@@ -73,7 +74,16 @@ def nodes(examined: Examined) -> Iterator[Finding]:
 
 
 def hosts(session: CassandraSession) -> list[Any]:
-    """Return the nodes that a request can be sent to: those that are up, of the datacentre of the settings."""
+    """Return the nodes that a request can be sent to: those that are up, of the datacentre of the settings.
+
+    A session that has just been opened still connects to some: those are waited for, not left out.
+    """
+    end = time.monotonic() + POOL_SECONDS
+    here = nodes_in(session.driver, session.address.local_datacenter)
+    while time.monotonic() < end and any(
+        node.is_up is not False and node not in session.driver.get_pool_state() for node in here
+    ):
+        time.sleep(0.05)
     return list(session.driver.get_pool_state())
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from cassandra import AuthenticationFailed, ConsistencyLevel, DriverException
+from cassandra import AuthenticationFailed, ConsistencyLevel, DriverException, Unauthorized
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, Session
 from cassandra.connection import ConnectionShutdown, ProtocolError
@@ -304,19 +304,31 @@ def _authentication(address: ClusterAddress) -> PlainTextAuthProvider | None:
     return PlainTextAuthProvider(username=address.username, password=address.password)
 
 
+def not_granted(refused: Unauthorized, username: str) -> StoreError:
+    """Return what to say where a role may not do what was asked of it."""
+    said = re.search(r'message="(.*)"', str(refused))
+    return StoreError(
+        f"the role may not do this: {said[1] if said else refused}",
+        where=username,
+        next_step="grant it what docker/role.cql grants",
+    )
+
+
 def tls_context(address: ClusterAddress) -> ssl.SSLContext | None:
     """Return how TLS is spoken to a cluster, None without; a certificate file names the authorities trusted."""
     if not address.ca_file:
         return None
+    where = address.ca_file
     try:
         context = ssl.create_default_context(cafile=address.ca_file)
         if address.certificate_file:
+            where = f"certificate_file {address.certificate_file}, or its key_file"
             context.load_cert_chain(address.certificate_file, address.key_file or None)
     except (OSError, ssl.SSLError) as fault:
         raise StoreError(
             f"the TLS files cannot be used: {fault.strerror or type(fault).__name__}",
-            where=address.ca_file,
-            next_step="check that the files are readable PEM files",
+            where=where,
+            next_step="check that the files are readable PEM files, and the key that of its certificate",
         ) from fault
     context.check_hostname = address.verify_hostname
     return context

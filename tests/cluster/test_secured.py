@@ -131,9 +131,12 @@ VIEW = "CREATE MATERIALIZED VIEW seen.big AS SELECT id, v FROM safe.t WHERE v > 
 
 
 def test_the_sidecar_and_its_capture_work_behind_tls_and_a_password(
-    node: Node, address: ClusterAddress, tmp_path: Path
+    node: Node, address: ClusterAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Applied, captured, kept, verified; then `cvs capture` alone; the password stands in nothing that was said."""
+    """Applied, captured, kept, verified; then `cvs capture` alone; the password stands in nothing that was said.
+
+    To a role that may not see a node's settings it was said that the node does not answer.
+    """
     session = CassandraSession(address)
     session.define(
         "CREATE KEYSPACE safe WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}"
@@ -165,6 +168,17 @@ def test_the_sidecar_and_its_capture_work_behind_tls_and_a_password(
     code, said = cvs(tmp_path, "capture", "--node", node.address, "--feed", "other", password="guessed")
     assert (code, "user name or password were refused" in said) == (5, True), said
     assert PASSWORD not in (tmp_path / "run.log").read_text()
+    session.execute("CREATE ROLE guest WITH PASSWORD = 'seen' AND LOGIN = true")
+    monkeypatch.setenv("CVS_CLUSTER_USERNAME", "guest")
+    code, said = cvs(tmp_path, "capture", "--node", node.address, "--feed", "other", password="seen")
+    assert (code, "User guest has no SELECT permission on <table system_views.settings>" in said) == (
+        5,
+        True,
+    ), said
+    assert "does it run?" not in said
+    _, found, said = doctor(replace(address, username="guest", password="seen"))
+    assert "no SELECT permission on <table system_views.settings>" in found["commit log"]["found"], said
+    assert "docker/role.cql" in found["commit log"]["mend"]
     session.close()
 
 

@@ -85,7 +85,9 @@ def test_only_nodes_that_say_so_keep_no_changes() -> None:
         return SimpleNamespace(one=lambda: answer)
 
     pools = [SimpleNamespace(address=name) for name in said]
-    session: Any = SimpleNamespace(driver=SimpleNamespace(execute=execute, get_pool_state=lambda: pools))
+    cluster = SimpleNamespace(metadata=SimpleNamespace(all_hosts=list))
+    driver = SimpleNamespace(execute=execute, get_pool_state=lambda: pools, cluster=cluster)
+    session: Any = SimpleNamespace(driver=driver, address=SimpleNamespace(local_datacenter=""))
     assert list(nodes_without(session, "cdc_enabled")) == ["b"]
 
 

@@ -60,7 +60,9 @@ GONE = "a608a813-826e-4546-933a-1e91300deb80"
 def test_of_a_node_that_left_it_is_said_how_its_stream_ends() -> None:
     """It was asked whether its capture runs; and it hid a node that came in its place, which nobody captured."""
     said = problems({"n1": head(0), GONE: head(75)})
-    assert said.startswith(f"stream {GONE} stands still since 75 s: no node of the datacentre has this host id")
+    assert said.startswith(
+        f"stream {GONE} stands still since 75 s: no node of the datacentre has this host id"
+    )
     assert "`cvs capture --last`" in said
     assert "`cvs feed end`" in said
     assert "cvs capture` run beside 10.0.0.2?" in problems({"n1": head(1), "n2": head(75)}, nodes=2)

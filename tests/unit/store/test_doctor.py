@@ -10,8 +10,12 @@ from cvs.store.examination import Examined, Grade
 from cvs.store.session import ClusterAddress
 
 HERE, DOWN, ELSEWHERE = (
-    SimpleNamespace(address=address, datacenter=datacenter)
-    for address, datacenter in (("127.0.0.1", "dc1"), ("127.0.0.2", "dc1"), ("127.0.0.3", "dc2"))
+    SimpleNamespace(address=address, datacenter=datacenter, is_up=up)
+    for address, datacenter, up in (
+        ("127.0.0.1", "dc1", True),
+        ("127.0.0.2", "dc1", False),
+        ("127.0.0.3", "dc2", None),
+    )
 )
 
 
@@ -22,9 +26,10 @@ def examined(known: list[Any], asked: list[Any]) -> Examined:
 
     cluster = SimpleNamespace(metadata=SimpleNamespace(all_hosts=lambda: known))
     driver = SimpleNamespace(execute=execute, cluster=cluster, get_pool_state=lambda: [HERE])
-    session: Any = SimpleNamespace(driver=driver)
+    address = ClusterAddress(contact_points=("127.0.0.1",), local_datacenter="dc1")
+    session: Any = SimpleNamespace(driver=driver, address=address)
     return Examined(
-        address=ClusterAddress(contact_points=("127.0.0.1",), local_datacenter="dc1"),
+        address=address,
         session=session,
         state_keyspace="cvs",
         published_keyspace="cvs_views",
@@ -49,3 +54,14 @@ def test_a_node_that_is_down_or_elsewhere_is_told_and_not_asked(
     assert looked_at.session is not None
     assert doctor.settings_of_nodes(looked_at.session) == [{"cdc_enabled": "true"}]
     assert asked == [HERE]
+
+
+def test_a_node_that_is_still_being_connected_to_is_waited_for() -> None:
+    """Of three nodes two were examined, in one run of some, and well was said of all."""
+    late = SimpleNamespace(address="127.0.0.4", datacenter="dc1", is_up=None)
+    looked_at = examined([HERE, late, DOWN, ELSEWHERE], [])
+    assert looked_at.session is not None
+    driver: Any = looked_at.session.driver
+    pools = [[HERE], [HERE], [HERE, late]]
+    driver.get_pool_state = lambda: pools.pop(0) if len(pools) > 1 else pools[0]
+    assert doctor.hosts(looked_at.session) == [HERE, late]

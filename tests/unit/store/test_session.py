@@ -5,6 +5,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,10 +22,11 @@ from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionShutdown
 from cassandra.protocol import ServerError
 
+from cvs.embedded.certificates import ca_file, make_certificate
 from cvs.errors import StoreError
 from cvs.sidecar.views import unanswered
 from cvs.store import session
-from cvs.store.session import ClusterAddress, elsewhere, refusal
+from cvs.store.session import ClusterAddress, elsewhere, refusal, tls_context
 
 DISTRUST = OSError(1, "Last error: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: IP address mismatch, "
                       "certificate is not valid for '127.0.0.1'. (_ssl.c:1006)")  # fmt: skip
@@ -52,6 +54,15 @@ def test_each_cause_has_its_own_words(cause: Exception, tls: bool, what: str, me
 def test_no_cause_at_all_is_still_a_sentence() -> None:
     """A driver that gives up without saying why."""
     assert refusal(NoHostAvailable("none", {}), tls=False)[0] == "no host answered"
+
+
+def test_a_client_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    """The CA file, which was well, was named for it."""
+    make_certificate(tmp_path, "127.0.0.1")
+    ca = str(ca_file(tmp_path))
+    with pytest.raises(StoreError) as error:
+        tls_context(ClusterAddress(contact_points=("a",), ca_file=ca, certificate_file="mine.pem"))
+    assert error.value.where == "certificate_file mine.pem, or its key_file"
 
 
 def test_threads_that_ask_at_once_share_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
