@@ -348,7 +348,7 @@ def status(folder: Path, rounds: int) -> dict[str, Any]:
         board.committed(epoch, (), queued_change_count=0)
     server = StatusServer(board, host="127.0.0.1", port=0)
     url, file = f"http://127.0.0.1:{server.port}/", folder / "status.toml"
-    file.write_text(f"[http]\nport = {server.port}\n")
+    file.write_text(f'[http]\nport = {server.port}\n[views]\nstate_keyspace = "bench"\n')
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
     page = (chromium, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}",
             "--virtual-time-budget=1500", "--dump-dom", url)  # fmt: skip

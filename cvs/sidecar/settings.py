@@ -4,6 +4,7 @@ A key `port` of section `[cluster]` is `CVS_CLUSTER_PORT` in the environment. Se
 """
 
 import difflib
+import re
 import tomllib
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -147,8 +148,15 @@ def settings_from(text: str, environment: Mapping[str, str], *, where: str) -> S
     except msgspec.ValidationError as fault:
         message = str(fault).replace("`$.", "`")
         raise SpecificationError(
-            f"a setting has a wrong value: {message}", where=f"{where}, or the environment over it"
+            f"a setting has a wrong value: {message}", where=_place(message, environment) or where
         ) from fault
+
+
+def _place(message: str, environment: Mapping[str, str]) -> str:
+    """Return the variable that a wrong value came from; empty: it came from the file."""
+    found = re.search(r"`(\w+)\.(\w+)", message)
+    variable = f"CVS_{found[1]}_{found[2]}".upper() if found else ""
+    return f"{variable} in the environment" if variable in environment else ""
 
 
 def _known_keys() -> dict[str, tuple[str, ...]]:
@@ -182,7 +190,8 @@ def _lay_over(
     for name, (section, key) in names.items():
         if name in environment:
             value: Any = environment[name]
-            raw.setdefault(section, {})[key] = value.split(",") if key == "contact_points" else value
+            listed = [it for it in map(str.strip, value.split(",")) if it]
+            raw.setdefault(section, {})[key] = listed if key == "contact_points" else value
     for name in environment:
         if name not in names and name.startswith(tuple(f"CVS_{section}_".upper() for section in known)):
             raise _unknown(f"setting {name}", name, tuple(names), "the environment")
@@ -200,4 +209,6 @@ def _check_choices(raw: Mapping[str, Any], where: str) -> None:
 
 
 def _secret(kind: type, value: Any) -> Any:
+    if not isinstance(value, str):
+        raise TypeError(f"Expected `str`, got `{type(value).__name__}`")
     return kind(value)

@@ -7,13 +7,14 @@ import subprocess
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 import yaml
 
 from cvs.cli import group
 from cvs.errors import ExitCode
 from cvs.sidecar.metrics import METRICS
-from cvs.sidecar.settings import settings_from
+from cvs.sidecar.settings import Settings, settings_from
 from tests.house.tidy import ROOT
 
 DOCKER = ROOT / "docker"
@@ -197,3 +198,14 @@ def test_yaml_files_parse() -> None:
     """Every YAML file of the folder is YAML."""
     files = [*DOCKER.glob("*.y*ml"), *(DOCKER / "grafana").glob("*.yaml")]
     assert all(yaml.safe_load(Path(f).read_text()) for f in files)
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    """Two keys stood in no document, and the defaults of most in none."""
+    rows = re.findall(
+        r"^\| `(\w+)\.(\w+)` \| (\S+) \|", (DOCKER / "OPERATE.md").read_text(), flags=re.MULTILINE
+    )
+    defaults = msgspec.to_builtins(Settings(), enc_hook=str)
+    known = {(section, key): value for section, keys in defaults.items() for key, value in keys.items()}
+    told = {(section, key): text.strip("`") for section, key, text in rows}
+    assert told == {name: "none" if value is None else json.dumps(value) for name, value in known.items()}

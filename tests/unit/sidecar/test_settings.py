@@ -20,7 +20,7 @@ def test_an_empty_file_is_the_defaults() -> None:
 
 def test_the_environment_lies_over_the_file() -> None:
     """A variable named after section and key wins, with the key's type."""
-    settings = read("[cluster]\nport = 1\n", CVS_CLUSTER_PORT="9999", CVS_CLUSTER_CONTACT_POINTS="a,b")
+    settings = read("[cluster]\nport = 1\n", CVS_CLUSTER_PORT="9999", CVS_CLUSTER_CONTACT_POINTS="a, b,")
     assert (settings.cluster.port, settings.cluster.contact_points) == (9999, ("a", "b"))
 
 
@@ -48,7 +48,9 @@ def test_secrets_do_not_print_themselves() -> None:
             "matching regex '^[A-Za-z0-9_]{1,48}$' - at `views.state_keyspace`",
         ),
         ('[views]\npublished_keyspace = ""', "at `views.published_keyspace`"),
-        ('[http]\nport = "x"', "Expected `int`, got `str` - at `http.port`"),
+        ('[http]\nport = "x"', "Expected `int`, got `str` - at `http.port` (cvs.toml)"),
+        ("[cluster]\npassword = 12345", "Expected `str`, got `int` - at `cluster.password`"),
+        ("[cluster]\nkey_file = ['a.pem']", "Expected `str`, got `list` - at `cluster.key_file`"),
     ],
 )
 def test_what_is_wrong_is_said(text: str, says: str) -> None:
@@ -56,6 +58,13 @@ def test_what_is_wrong_is_said(text: str, says: str) -> None:
     with pytest.raises(SpecificationError) as refusal:
         read(text)
     assert says in str(refusal.value)
+
+
+def test_a_wrong_value_of_the_environment_names_its_variable() -> None:
+    """ "the environment, or the environment over it" was named."""
+    with pytest.raises(SpecificationError) as refusal:
+        read("", CVS_HTTP_PORT="")
+    assert refusal.value.where == "CVS_HTTP_PORT in the environment"
 
 
 def test_an_unknown_name_in_the_environment_is_refused() -> None:

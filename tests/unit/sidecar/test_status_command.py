@@ -19,7 +19,7 @@ EPOCH = EpochStatus(epoch=12, committed_at=1.0, change_count=1, duration_ms=1.0,
 
 def settings_for(folder: Path, port: int) -> str:
     file = folder / "cvs.toml"
-    file.write_text(f'[http]\nhost = "127.0.0.1"\nport = {port}\n')
+    file.write_text(f'[http]\nhost = "127.0.0.1"\nport = {port}\n[views]\nstate_keyspace = "shop"\n')
     return str(file)
 
 
@@ -63,6 +63,20 @@ def test_no_sidecar_is_one_message(tmp_path: Path, capsys: pytest.CaptureFixture
     """Where nobody listens the command says so, and exits 5."""
     assert run(["status", "--settings", settings_for(tmp_path, 1)]) == 5
     assert capsys.readouterr().err.startswith("error: no sidecar answers")
+
+
+def test_the_sidecar_of_another_pipeline_is_not_taken_for_ours(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ours could not have the port and had ended; the views of the other were shown as if all were well."""
+    server = StatusServer(StatusBoard("another", started_at=0.0), host="127.0.0.1", port=0)
+    try:
+        assert run(["status", "--settings", settings_for(tmp_path, server.port)]) == 5
+    finally:
+        server.stop()
+    assert "its state is in another, ours in shop" in capsys.readouterr().err
+    assert run(["status", "--settings", settings_for(tmp_path, 0)]) == 5
+    assert "[http] port = 0" in capsys.readouterr().err
 
 
 class Looked(StatusBoard):
