@@ -20,7 +20,7 @@ function drawViews() {
   const worst = { broken: 0, degraded: 1, building: 2, paused: 3, live: 4 };
   const found = status.views
     .filter((v) => (v.name + " " + v.state).toLowerCase().includes(wanted))
-    .sort((a, b) => worst[a.state] - worst[b.state] || b.lag_ms - a.lag_ms || a.name.localeCompare(b.name));
+    .sort((a, b) => worst[a.state] - worst[b.state] || b.lag_ms - a.lag_ms || a.name.localeCompare(b.name, undefined, { numeric: true }));
   const body = byId("views").tBodies[0];
   body.replaceChildren();
   for (const view of found.slice(0, DRAWN_MAX)) {
@@ -31,7 +31,8 @@ function drawViews() {
     cell(row, view.state, "state state-" + view.state);
     cell(row, view.declared_level, "level", "declared");
     cell(row, view.audited_level || "not yet", below ? "level below" : "level", "audited");
-    cell(row, Math.round(view.lag_ms).toLocaleString(), "number", "lag ms");
+    const stands = view.state === "paused" || !status.watermark;
+    cell(row, stands ? "-" : Math.round(view.lag_ms).toLocaleString(), "number", "lag ms");
     cell(row, view.row_count.toLocaleString(), "number", "rows");
     cell(row, view.quarantined_count.toLocaleString(), "number", "quarantined");
     cell(row, view.problem);
@@ -63,6 +64,11 @@ function drawLine(id, points, unit) {
   figure.querySelector(".now").textContent = values.length ? `${shown(values.at(-1))} ${unit}` : "nothing yet";
   figure.querySelector(".top").textContent = `${shown(top)} ${unit}`;
   figure.querySelector(".ago").textContent = points.length > 1 ? `${ago(span)} ago` : "";
+}
+
+function place(epoch) {
+  const before = Math.floor(epoch / EPOCHS_A_LIFE);
+  return (epoch % EPOCHS_A_LIFE).toLocaleString() + (before ? ` of incarnation ${before + 1}` : "");
 }
 
 function ago(seconds) {
@@ -99,6 +105,12 @@ function drawEpochs() {
   }
 }
 
+function health(unwell) {
+  if (unwell) return `${unwell} to look after`;
+  if (!status.views.length) return "none applied yet";
+  return status.problems.length ? "none broken, see the problems" : "all well";
+}
+
 function draw() {
   byId("pipeline").textContent = status.pipeline;
   document.body.classList.remove("silent");
@@ -107,8 +119,8 @@ function draw() {
   byId("building").querySelector("span").textContent = `a build goes on: ${status.building}`;
   const unwell = status.views.filter((v) => v.state === "broken" || v.state === "degraded").length;
   const fresh = status.watermark ? `shows what was written ${ago(Math.max(0, Date.now() / 1000 - status.watermark))} ago` : "nothing shown yet";
-  byId("summary").textContent = `${status.leader ? "leads" : "stands by"} · epoch ${status.committed_epoch.toLocaleString()} · ` +
-    `${status.views.length} ${status.views.length === 1 ? "view" : "views"}, ${unwell ? unwell + " to look after" : status.views.length ? "all well" : "none applied yet"} · ` +
+  byId("summary").textContent = `${status.leader ? "leads" : "stands by"} · epoch ${place(status.committed_epoch)} · ` +
+    `${status.views.length.toLocaleString()} ${status.views.length === 1 ? "view" : "views"}, ${health(unwell)} · ` +
     `${fresh} · ${status.queued_change_count.toLocaleString()} changes wait`;
   document.title = unwell || status.problems.length ? `▲ cvs ${status.pipeline}` : `cvs ${status.pipeline}`;
   const problems = byId("problems");

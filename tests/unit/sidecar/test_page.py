@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cvs.programs.epoch import EPOCHS_A_LIFE
 from cvs.sidecar.http import StatusServer
 from cvs.sidecar.status import EpochStatus, StatusBoard, ViewState, ViewStatus
 
@@ -90,6 +91,20 @@ def test_an_operator_sees_views_lag_rate_plan_epochs_and_problems(
     assert ("799 ms" in text_of("lag", page), "599 /s" in text_of("rate", page)) == (True, True)
     assert [len(points.split()) for points in re.findall(r'points="([^"]*)"', page)] == [600, 599]
     assert re.search(r"^\s*epoch\s+committed.*?\s600\s", text_of("epochs", page), re.S)
+
+
+def test_what_stands_still_has_no_lag_and_problems_are_not_called_well(
+    board: tuple[StatusBoard, str], tmp_path: Path
+) -> None:
+    """As `cvs status` has it: a rebuilt pipeline was at epoch 10,000,000,008, and views "all well" below problems."""
+    it, url = board
+    paused = ViewStatus(name="v", state="paused", declared_level="strong", lag_ms=90_000.0)
+    long = ViewStatus(name="a_long_name." * 8, state="live", declared_level="strong", lag_ms=5.0)
+    it.change(views=(paused, long), committed_epoch=EPOCHS_A_LIFE + 8, problems=("one node is not captured",))
+    it.change(watermark=1000.0)
+    page = dom(url, tmp_path)
+    assert re.search(r'data-label="lag ms">-<.*data-label="lag ms">5<', page, re.S)
+    assert "epoch 8 of incarnation 2 · 2 views, none broken, see the problems" in text_of("summary", page)
 
 
 def test_a_thousand_views_are_answered_within_a_second(
