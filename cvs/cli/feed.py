@@ -115,7 +115,8 @@ def end(name: str | None, settings_file: str | None, stream: str) -> None:
     """End the stream of a node whose log is lost.
 
     Readers wait for its clock no longer. What the node had not handed over is unknown, so a gap is said: every
-    view must be verified or rebuilt. If the node's disk is still there, `cvs capture --last` loses nothing.
+    view is broken, and stands as it stood, until `cvs rebuild --all`. If the node's disk is still there,
+    `cvs capture --last` loses nothing.
     """
     feed = _opened(name, settings_file)
     head = feed.head(_streams(feed, stream)[0])
@@ -124,6 +125,9 @@ def end(name: str | None, settings_file: str | None, stream: str) -> None:
             Kind.GAP, "", detail=f"the node is lost; its log was read up to segment {head.source.segment}"
         )
         feed.append(stream, [gap], source=head.source, clock=ENDED)
+        sys.stdout.write("ended, with a gap: every view is broken by it. next: cvs rebuild --all\n")
+    else:
+        sys.stdout.write("it has ended already: nothing was done\n")
     feed.close()
 
 

@@ -29,6 +29,7 @@ LEAST_FIRST = (
 NUMBERS = ("lag ms", "rows", "quarantined")
 PROBLEM_WIDTH = 40  # it is folded at words
 GAP = 2  # between columns
+STAND_STILL = ("paused", "broken")  # the lag of the others, which go on, is not theirs
 COLOURS = {"broken": "red", "degraded": "yellow", "building": "blue", "paused": "dim", "live": "green"}
 
 
@@ -118,7 +119,8 @@ def _cells(views: list[dict[str, Any]], *, clock: bool) -> dict[str, list[Text]]
         "declared": [Text(view["declared_level"]) for view in views],
         "audited": [Text(view["audited_level"] or "not yet") for view in views],
         "lag ms": [
-            Text(f"{view['lag_ms']:,.0f}" if clock and view["state"] != "paused" else "-") for view in views
+            Text(f"{view['lag_ms']:,.0f}" if clock and view["state"] not in STAND_STILL else "-")
+            for view in views
         ],
         "rows": [Text(f"{view['row_count']:,}") for view in views],
         "quarantined": [Text(f"{view['quarantined_count']:,}") for view in views],

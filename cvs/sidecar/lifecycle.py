@@ -24,6 +24,7 @@ from cvs.sidecar.apply import retire
 from cvs.sidecar.capturing import Capturing, feed_problems, silent
 from cvs.sidecar.http import StatusServer
 from cvs.sidecar.leadership import Leadership
+from cvs.sidecar.logs import Told
 from cvs.sidecar.requests import Asked, Requests
 from cvs.sidecar.settings import Settings
 from cvs.sidecar.status import StatusBoard
@@ -68,7 +69,7 @@ def serve(settings: Settings, *, log: Any, alter: Alter = lambda it: it) -> None
             process=f"{socket.gethostname()}:{os.getpid()}",
             changed=lambda leads: _role(leads, board, log, watcher=watcher),
             standing_by=lambda: watcher.stands_by(_committed(session, settings)),
-            leading=watcher.leads,
+            leading=partial(_look, watcher, Told(log)),
             failed=ended.set,
         )
         capturing = Capturing.of(settings, ended=ended, log=log, leads=leadership.leads)
@@ -197,6 +198,11 @@ def count_rows(watcher: BoardWatcher, log: Any) -> None:
 
 def _committed(session: CassandraSession, settings: Settings) -> Control | None:
     return control_if_any(session, settings.views.state_keyspace)
+
+
+def _look(watcher: BoardWatcher, told: Told) -> None:
+    watcher.leads()
+    told.look(watcher.board.status)
 
 
 def _paused(paused: bool, watcher: BoardWatcher, log: Any) -> None:

@@ -31,7 +31,7 @@ function drawViews() {
     cell(row, view.state, "state state-" + view.state);
     cell(row, view.declared_level, "level", "declared");
     cell(row, view.audited_level || "not yet", below ? "level below" : "level", "audited");
-    const stands = view.state === "paused" || !status.watermark;
+    const stands = ["paused", "broken"].includes(view.state) || !status.watermark;
     cell(row, stands ? "-" : Math.round(view.lag_ms).toLocaleString(), "number", "lag ms");
     cell(row, view.row_count.toLocaleString(), "number", "rows");
     cell(row, view.quarantined_count.toLocaleString(), "number", "quarantined");

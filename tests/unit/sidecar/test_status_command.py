@@ -164,12 +164,15 @@ def test_an_epoch_is_counted_within_its_incarnation() -> None:
     assert [place(it) for it in (0, 1_234, EPOCHS_A_LIFE + 8)] == ["0", "1,234", "8 of incarnation 2"]
 
 
-def test_a_paused_view_has_no_lag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its table stands still; the lag of the others, which go on, is not its."""
+def test_a_view_that_stands_still_has_no_lag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The lag of the others, which go on, is not that of a paused or broken one."""
     board = StatusBoard("shop", started_at=0.0)
     board.committed(
         EPOCH,
-        tuple(ViewStatus(name=it, state=it, declared_level="weak", lag_ms=543) for it in ("paused", "live")),
+        tuple(
+            ViewStatus(name=it, state=it, declared_level="weak", lag_ms=543)
+            for it in ("broken", "paused", "live")
+        ),
         queued_change_count=0,
     )
     board.change(watermark=1.0)
@@ -179,4 +182,4 @@ def test_a_paused_view_has_no_lag(tmp_path: Path, capsys: pytest.CaptureFixture[
         lines = capsys.readouterr().out.splitlines()
     finally:
         server.stop()
-    assert ["543" in line for line in lines[-2:]] == [False, True]
+    assert ["543" in line for line in lines[-3:]] == [False, False, True]
