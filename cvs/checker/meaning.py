@@ -20,6 +20,7 @@ from cvs.errors import AssumptionError
 from cvs.model.expressions import Column, columns_of
 from cvs.model.identity import key_identity, row_identity
 from cvs.model.recompute import bag, recompute
+from cvs.model.scope import tables_read
 from cvs.model.views import (
     Aggregate,
     BaseTable,
@@ -44,6 +45,9 @@ class Meaning(Protocol):
     """What a view means."""
 
     linear: bool
+
+    def reads(self, table: str) -> bool:
+        """Say whether rows of a table can matter at all."""
 
     def view(self, base: Base) -> Mapping[Key, Hashable]:
         """Return the frozen rows of the view of a base state, by view key."""
@@ -79,6 +83,10 @@ class TableMeaning:
 
     def __post_init__(self) -> None:
         self.linear = self.keys is not None
+
+    def reads(self, table: str) -> bool:
+        """Know nothing of a plain function."""
+        return True
 
     def view(self, base: Base) -> Mapping[Key, Hashable]:
         """Apply the function to the records that exist."""
@@ -126,16 +134,22 @@ class DefinitionMeaning:
     definition: ViewDefinition
     tables: Mapping[str, BaseTable] = field(default_factory=dict)
     linear: bool = field(init=False)
+    _read: frozenset[str] = field(init=False)
     _solo: Relation | None = field(init=False)
     _groups: tuple[str, ...] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         relation = self.definition.relation
+        self._read = tables_read(relation)
         if _row_wise(relation):
             self._solo = relation
         else:
             self._solo, self._groups = _before_grouping(relation, self.definition.key)
         self.linear = self._solo is not None
+
+    def reads(self, table: str) -> bool:
+        """Say whether it is scanned."""
+        return table in self._read
 
     def view(self, base: Base) -> Mapping[Key, Hashable]:
         """Recompute the view; a base state that has none shows what no run can."""

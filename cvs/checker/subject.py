@@ -165,11 +165,12 @@ class Index:
         """Return the base records and versions that matter to a view record, or to the whole view."""
         if self.known and key is not None:
             return self._lattice(self.touching.get(key, []), key)
-        if self.meaning.linear:
-            return self._lattice(self.run.timelines, key)
-        if self._whole is None:  # all versions matter, whichever view record is asked for
-            self._whole = self._lattice(self.run.timelines, key)
-        return self._whole
+        if self._whole is not None:
+            return self._whole
+        whole = self._lattice((it for it in self.run.timelines if self.meaning.reads(it[0])), key)
+        if not self.meaning.linear:  # all versions matter, whichever view record is asked for
+            self._whole = whole
+        return whole
 
     def _lattice(self, records: Iterable[BaseRecord], key: Key | None) -> Lattice:
         lattice = Lattice(records=[], numbers=[], rows=[])

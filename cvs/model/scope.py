@@ -57,6 +57,16 @@ def require_columns(view: ViewDefinition, tables: Mapping[str, BaseTable] | None
         ) from None
 
 
+def tables_read(relation: Relation) -> frozenset[str]:
+    """Return the tables that a relation reads."""
+    match relation:
+        case Scan():
+            return frozenset((relation.table,))
+        case Join() | SetOperation():
+            return tables_read(relation.left) | tables_read(relation.right)
+    return tables_read(relation.source)
+
+
 def _scope(relation: Relation, tables: Mapping[str, BaseTable]) -> _Scope:
     match relation:
         case Scan():

@@ -67,7 +67,10 @@ def damaged(chance: random.Random, events: list[Any]) -> list[Any]:
                 {"time": _at_another_time(chance, events, place)},
             ]
         )
-    return [*events[:place], msgspec.structs.replace(event, **change), *events[place + 1 :]]
+    changed = msgspec.structs.replace(event, **change)
+    if isinstance(changed, ev.TestAndSetCalled) and changed.expected == changed.new:
+        return damaged(chance, events)  # that is no history
+    return [*events[:place], changed, *events[place + 1 :]]
 
 
 def _at_another_time(chance: random.Random, events: list[Any], place: int) -> int:
