@@ -39,6 +39,7 @@ class Proposal:
     tables: tuple[str, ...]  # every table the incarnation uses
     filled: tuple[str, ...] = ()  # base tables with rows that are there already: they are read once
     keyspaces: tuple[str, ...] = ()  # that would be made
+    since: int = 0  # the incarnation that it was compared with
     rebuilt: bool = False  # asked for, whether or not the views change
     deaf: tuple[str, ...] = ()  # nodes that keep no changes: they take `cdc = true` and forget it
     aside: Mapping[str, str] = field(default_factory=dict)  # views that cannot be made any more, and why
@@ -85,7 +86,7 @@ def propose(
     refuse_compact([base.name for base in plan.bases], static_compact(views.session))
     for view in wanted:
         check_timeline(view, views.settings)
-    incarnation = views.catalog.incarnation() if kept else 0
+    since = incarnation = views.catalog.incarnation() if kept else 0
     built = rebuild or any(change.kind in ("create", "replace", "drop") for change in found)
     incarnation += built
     names = Names(keyspace=views.settings.views.state_keyspace, incarnation=max(1, incarnation))
@@ -116,6 +117,7 @@ def propose(
         tables=used,
         keyspaces=tuple(missing),
         filled=tuple(base.name for base in plan.bases if built and _has_rows(views, base.name)),
+        since=since,
         rebuilt=rebuild,
         deaf=deaf,
         aside=broken,
@@ -214,9 +216,20 @@ def carry_out(views: Views, proposal: Proposal, *, whole_feed: bool = False) -> 
             next_step="leave --whole-feed out: the base tables are read",
         )
     proposal.refuse_deaf()
+    own = views.settings.views.state_keyspace
+    views.catalog.create(keyspace_statement(own, views.settings) if own in proposal.keyspaces else "")
+    with views.catalog.alone():
+        if (views.catalog.incarnation() if views.kept() else 0) != proposal.since:
+            raise StoreError(
+                "the views were changed meanwhile by another command",
+                where=own,
+                next_step="the same command again: it shows what it would do now",
+            )
+        _carry_out(views, proposal, whole_feed=whole_feed)
+
+
+def _carry_out(views: Views, proposal: Proposal, *, whole_feed: bool) -> None:
     session, own = views.session, views.settings.views.state_keyspace
-    missing = own in proposal.keyspaces
-    views.catalog.create(keyspace_statement(own, views.settings) if missing else "")
     for name in {*proposal.keyspaces} - {own}:  # before it is made, or an interrupted apply would leave it
         views.catalog.note_keyspace(name)
     for name in proposal.captured:

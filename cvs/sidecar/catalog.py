@@ -4,9 +4,12 @@ Definitions live in the cluster; `views.sql` is what is applied, `cvs dump` writ
 version are migrated step by step when a command first opens them, those of a newer one are refused.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal as OneOf
+from uuid import uuid4
 
 from cvs.errors import StoreError
 from cvs.model.layout import quoted
@@ -23,6 +26,9 @@ VIEW_COLUMNS = "name text PRIMARY KEY, position int, statement text, level text,
 LIFE_COLUMNS = "incarnation bigint PRIMARY KEY, views text, tables list<text>"
 
 AUDIT_COLUMNS = "name text PRIMARY KEY, incarnation bigint, epoch bigint, level text"
+
+ALONE_SECONDS = 30
+"""After which a process that changes what is kept, and was killed, hinders nobody."""
 
 ChangeKind = OneOf["create", "replace", "drop", "unchanged", "kept", "aside"]
 
@@ -139,6 +145,18 @@ class Catalog:
         self._session.insist(
             f"INSERT INTO {self._version} (id, version) VALUES (0, ?)", (BOOKKEEPING_VERSION,)
         )
+
+    @contextmanager
+    def alone(self, *, wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
+        """Let one process at a time change what is kept: two would make different plans of one incarnation."""
+        table, name = f"{quoted(self._keyspace)}.catalog_leader", uuid4().hex
+        take = f"INSERT INTO {table} (id, process) VALUES (1, ?) IF NOT EXISTS USING TTL {ALONE_SECONDS}"
+        while not self._session.execute(take, (name,))[0][0]:
+            wait(0.2)
+        try:
+            yield
+        finally:
+            self._session.execute(f"DELETE FROM {table} WHERE id = 1 IF process = ?", (name,))
 
     def incarnation(self) -> int:
         """Return the number of the state's present life; 0 before the first apply."""

@@ -267,7 +267,7 @@ def test_the_least_role_is_enough_from_the_first_command_to_the_last(
         session.define("ALTER TABLE shop.orders WITH cdc = false")
         session.driver.execute("INSERT INTO shop.orders (id, region, amount) VALUES (3, 'AT', 7)")
         session.define("ALTER TABLE shop.orders WITH cdc = true")
-        assert "read again and corrected: 1 rows of shop.orders" in well("repair", "big", "--wait", "0.2")
+        assert "read again and corrected: 1 row of shop.orders" in well("repair", "big", "--wait", "0.2")
         well("pause", "big")
         well("resume", "big")
         well("quarantine")

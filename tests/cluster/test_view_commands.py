@@ -13,6 +13,7 @@ from cvs.client.control import read_control
 from cvs.embedded.node import Node
 from cvs.errors import StoreError
 from cvs.model.views import BaseTable
+from cvs.sidecar.apply import carry_out, propose
 from cvs.sidecar.catalog import BOOKKEEPING_VERSION
 from cvs.sidecar.scanning import TableScan
 from cvs.sidecar.settings import settings_from
@@ -200,6 +201,25 @@ def test_what_is_dumped_declares_the_same_views(session: CassandraSession, setti
     views = Views(session=session, settings=settings)
     dumped = cvs(settings_file, "dump").stdout
     assert [v.definition for v in views.parsed(dumped)] == [v.definition for v in views.parsed(STATEMENT)]
+
+
+def test_of_two_changes_at_once_one_is_told_to_look_again(
+    session: CassandraSession, settings_file: Path
+) -> None:
+    """Both were said to be applied: two plans of one incarnation, and the views of one of them were in no table."""
+    views = Views(session=session, settings=settings_from(settings_file.read_text(), {}, where=""))
+    first, second = propose(views, "", rebuild=True), propose(views, "", rebuild=True)
+    carry_out(views, first)
+    with pytest.raises(StoreError, match="changed meanwhile by another command"):
+        carry_out(views, second)
+
+    def waits(_seconds: float) -> None:
+        raise InterruptedError
+
+    with views.catalog.alone(), pytest.raises(InterruptedError), views.catalog.alone(wait=waits):
+        pass
+    with views.catalog.alone(wait=waits):
+        pass
 
 
 def test_uninstalling_leaves_only_what_was_there(session: CassandraSession, settings_file: Path) -> None:
