@@ -120,8 +120,9 @@ def loosened(chance: random.Random, events: list[Any]) -> list[Any]:
         else:
             continue
         events.insert(to, events.pop(place))
-    start = [*events[:first]]
-    return start + [msgspec.structs.replace(e, time=10 * i) for i, e in enumerate(events[first:], 1)]
+    start = events[:first]
+    times = (start[-1].time + 10 * i for i in range(1, len(events)))
+    return start + [msgspec.structs.replace(e, time=t) for e, t in zip(events[first:], times, strict=False)]
 
 
 def harmed(chance: random.Random, events: list[Any]) -> list[Any]:
